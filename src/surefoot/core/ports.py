@@ -1,0 +1,160 @@
+"""The five contracts. One sequence at a time: no array here has a batch axis.
+
+V vocabulary, R rows, D hidden width, n drafted tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from surefoot.core.types import Caps, Draft, Floats, Ids, Round, State
+
+
+class Scores(Protocol):
+    """What a forward predicted. Row i predicts what follows block[i].
+
+    Valid until the next prefill, extend, reset or close of its own session; a commit, or another
+    session, never invalidates it.
+    """
+
+    @property
+    def rows(self) -> int:
+        """R, padding not counted."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Rows that were computed, padding included; at least `rows`."""
+        ...
+
+    def argmax(self) -> Ids:
+        """(R,) int32, the first index among equals. The only thing copied to the host."""
+        ...
+
+    def logits(self, row: int) -> Floats:
+        """(V,) float32 on the host, before any processor. The caller must not write to it."""
+        ...
+
+    def tap(self, name: str) -> Any:
+        """The hidden state asked for at `open`: (R, D), or (m, D) for the m tokens of a prefill; device-native."""
+        ...
+
+
+class Session(Protocol):
+    """One sequence and its cache. Holds changing state; not for two threads at once."""
+
+    @property
+    def length(self) -> int:
+        """Committed tokens."""
+        ...
+
+    def prefill(self, ids: Ids) -> Scores:
+        """Scores after the last of `ids`, which are appended and committed at once; R = 1.
+
+        Shapes: ids (m,) int32, m >= 1.
+        Raises: CapacityError when length + m > caps.max_length; LawError with an uncommitted tail.
+        """
+        ...
+
+    def extend(self, block: Ids, parents: Sequence[int] | None = None, width: int | None = None) -> Scores:
+        """Scores of every token of `block`, appended to the provisional tail.
+
+        Shapes: block (R,) int32; parents (R,), indices into this block, -1 = after the last committed token.
+        A tree is the only extend before its commit; chains may extend several times. `width >= R` asks for
+        padding up to that many rows where `caps.can_pad`; nothing outside can see it.
+        Raises: CapacityError when R > caps.max_rows or the tail would pass caps.max_length.
+        """
+        ...
+
+    def commit(self, keep: int | Sequence[int]) -> None:
+        """Keep the first `keep` tail tokens (0 drops all), or those at the ascending tail indices `keep`."""
+        ...
+
+    def reset(self, keep: int = 0) -> None:
+        """Drop the tail and all but the first `keep` committed tokens."""
+        ...
+
+    def close(self) -> None:
+        """Free the cache. Calling it twice is fine; any other verb afterwards raises TargetError."""
+        ...
+
+
+class Target(Protocol):
+    """A loaded model. Its sessions share the weights."""
+
+    @property
+    def caps(self) -> Caps: ...
+
+    def open(self, taps: Sequence[str] = ()) -> Session:
+        """A new empty session that records the named taps. Raises: NotEligible for an unknown tap."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a drafter wants from the target: hidden states by name, and whether it proposes trees."""
+
+    taps: tuple[str, ...] = ()
+    trees: bool = False
+
+
+class Drafter(Protocol):
+    """Guesses what comes next. Holds changing state: the tokens it was shown."""
+
+    @property
+    def needs(self) -> Needs: ...
+
+    def begin(self, prompt: Ids, root: int, scores: Scores) -> None:
+        """Forget everything and start on this prompt; `root` is the first emitted token."""
+        ...
+
+    def propose(self, budget: int) -> Draft:
+        """At most `budget` tokens that may follow the root; an empty draft when it has no idea."""
+        ...
+
+    def observe(self, new_ids: Sequence[int], scores: Scores) -> None:
+        """Learn what was emitted: accepted drafts, then the correction or bonus, the new root."""
+        ...
+
+
+class Policy(Protocol):
+    """The only one who chooses a draft length. Holds changing state: what past rounds gave."""
+
+    def budget(self, state: State) -> int:
+        """Tokens to ask the drafter for; the loop clamps it to `state.room`. 0 is plain decoding."""
+        ...
+
+    def cut(self, draft: Draft) -> int:
+        """How many of the drafted tokens to score, now that the draft is seen."""
+        ...
+
+    def learn(self, round: Round) -> None:
+        """Look at a finished round."""
+        ...
+
+
+Scan = Callable[[Sequence[int]], int | None]
+"""scan(new_ids) -> how many of them are kept when a stop string ends in them, that token included; else None.
+
+It is called once per round, in order, with ids that already respect every other limit."""
+
+Clock = Callable[[], float]
+"""Seconds that never run backwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A part behind an entry point: what it is called, its options (a frozen dataclass) and how it is built.
+
+    `build` takes the validated options first; what follows depends on the kind of part:
+    targets   build(options, model)   a path or name that the target understands
+    drafters  build(options, target)  the target it guesses for
+    policies  build(options, curve)   a CostCurve, or None where nothing was measured
+    """
+
+    name: str
+    summary: str
+    options: type
+    build: Callable[..., Any]
