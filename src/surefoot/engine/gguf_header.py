@@ -1,0 +1,160 @@
+"""The header of a GGUF file, read in bounded time and memory, whatever the file claims.
+
+gguf.GGUFReader trusts the counts in the file and maps the tensors at once: a lying header makes it loop or
+fail far from the cause, and a truncated file shows up as a reshape error. So the header is checked here.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from surefoot.core.errors import ConfigError
+
+# Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, the value types and their widths.
+_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_STRING, _ARRAY = 8, 9
+_VERSIONS = (2, 3)
+_MAX_DIMS = 4  # GGML_MAX_DIMS
+# chosen: sixteen times the largest vocabulary in use with its merges; two seconds of reading at the very most.
+_MAX_ITEMS = 8_000_000
+_MAX_KEYS = 65_536
+_MAX_TENSORS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class GgufTensor:
+    """Where one tensor lies. Units: offset in bytes from `GgufHeader.data_start`; shape fastest axis first."""
+
+    name: str
+    shape: tuple[int, ...]
+    ggml_type: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class GgufHeader:
+    """What a GGUF file says of itself. Units: `data_start` and `size_bytes` in bytes."""
+
+    path: Path
+    metadata: Mapping[str, Any]
+    tensors: tuple[GgufTensor, ...]
+    data_start: int
+    size_bytes: int
+
+    @property
+    def architecture(self) -> str:
+        return str(self.metadata["general.architecture"])
+
+
+def read_header(path: Path) -> GgufHeader:
+    """The header of the GGUF file at `path`, every tensor inside the file.
+
+    Raises: ConfigError when it is not a GGUF file, is cut off, or makes impossible claims.
+    """
+    try:
+        with path.open("rb") as file:
+            if file.read(4) != b"GGUF":
+                raise ConfigError(f"{path} is not a GGUF file: it does not begin with the four bytes GGUF")
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                header = _Reader(path, data).header()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
+    _check_tensors(header)
+    return header
+
+
+class _Reader:
+    """Holds changing state: the place in the file, and how many more array items it will read."""
+
+    def __init__(self, path: Path, data: mmap.mmap) -> None:
+        self._path, self._data, self._at, self._items_left = path, data, 4, _MAX_ITEMS
+
+    def header(self) -> GgufHeader:
+        (version,) = self._unpack("I")
+        if version not in _VERSIONS:
+            raise self._refusal(f"is version {version} in this byte order; versions 2 and 3, little-endian, are read")
+        n_tensors, n_keys = self._unpack("QQ")
+        if n_keys > _MAX_KEYS or n_tensors > _MAX_TENSORS:
+            raise self._refusal(f"claims {n_keys} metadata keys and {n_tensors} tensors")
+        metadata: dict[str, Any] = {}
+        for _ in range(n_keys):
+            key = self._string()
+            if key in metadata:
+                raise self._refusal(f"holds the metadata key {key!r} twice")
+            metadata[key] = self._value(*self._unpack("I"))
+        if not isinstance(metadata.get("general.architecture"), str):
+            raise self._refusal("does not name its architecture (metadata key general.architecture)")
+        tensors = tuple(self._tensor() for _ in range(n_tensors))
+        align = metadata.get("general.alignment", 32)
+        if not isinstance(align, int) or align < 1 or align & (align - 1):
+            raise self._refusal(f"claims an alignment of {align!r}, which is not a power of two")
+        return GgufHeader(self._path, metadata, tensors, -(-self._at // align) * align, len(self._data))
+
+    def _value(self, kind: int) -> Any:
+        if kind in _SCALARS:
+            return self._unpack(_SCALARS[kind])[0]
+        if kind == _STRING:
+            return self._string()
+        if kind != _ARRAY:
+            raise self._refusal(f"holds a metadata value of unknown type {kind}")
+        item_kind, count = self._unpack("IQ")
+        self._items_left -= count
+        if self._items_left < 0:
+            raise self._refusal(f"claims an array of {count} items in its metadata")
+        if item_kind in _SCALARS:
+            return list(self._unpack(f"{count}{_SCALARS[item_kind]}"))
+        if item_kind == _STRING:
+            return [self._string() for _ in range(count)]
+        raise self._refusal(f"holds an array of items of unknown type {item_kind}")
+
+    def _tensor(self) -> GgufTensor:
+        name = self._string()
+        (n_dims,) = self._unpack("I")
+        if n_dims > _MAX_DIMS:
+            raise self._refusal(f"claims {n_dims} dimensions for the tensor {name!r}")
+        shape = self._unpack(f"{n_dims}Q")
+        return GgufTensor(name, shape, *self._unpack("IQ"))
+
+    def _string(self) -> str:
+        (length,) = self._unpack("Q")
+        start, self._at = self._at, self._at + length
+        if self._at > len(self._data):
+            raise self._cut_off()
+        try:
+            return self._data[start : self._at].decode()
+        except UnicodeDecodeError as error:
+            raise self._refusal(f"holds text that is not UTF-8 at byte {start + error.start}") from error
+
+    def _unpack(self, kinds: str) -> tuple[Any, ...]:
+        layout = struct.Struct("<" + kinds)
+        start, self._at = self._at, self._at + layout.size
+        if self._at > len(self._data):
+            raise self._cut_off()
+        return layout.unpack_from(self._data, start)
+
+    def _refusal(self, claim: str) -> ConfigError:
+        return ConfigError(f"{self._path} {claim}: the file is damaged or of a kind that is not supported")
+
+    def _cut_off(self) -> ConfigError:
+        return ConfigError(f"{self._path} is cut off inside its header, at {len(self._data)} bytes: fetch it again")
+
+
+def _check_tensors(header: GgufHeader) -> None:
+    """Every tensor lies inside the file. A type that the gguf package does not know is checked by its start only."""
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+
+    block_of = {int(kind): GGML_QUANT_SIZES[kind] for kind in GGMLQuantizationType}
+    end = header.data_start
+    for tensor in header.tensors:
+        items, item_bytes = block_of.get(tensor.ggml_type, (1, 0))
+        end = max(end, header.data_start + tensor.offset + math.prod(tensor.shape) // items * item_bytes)
+    if header.tensors and end > header.size_bytes:
+        raise ConfigError(
+            f"{header.path} is cut off: its tensors need {end} bytes and it has {header.size_bytes}: fetch it again"
+        )
