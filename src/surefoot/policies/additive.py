@@ -8,8 +8,8 @@ from surefoot.core.errors import ConfigError
 from surefoot.core.ports import Plugin
 from surefoot.core.types import Draft, Round, State
 
-# measured: 30B int4 on an M4 Max, three workloads: with these steps and a cap of 7 it beat or matched every fixed
-# length on code, and spent its forwards on cheaper shapes than a fixed 8 at the same number of forwards.
+# measured: 30B int4 on an M4 Max, these steps and a cap of 7: code 1.96x, where the best fixed length gave 1.69x, and a
+# fixed 8 took 29 % longer over as many forwards; tool calls 1.83x against 1.84x; chat 1.25x against 1.34x.
 START = 1
 GROW = 2
 SHRINK = 1
