@@ -41,6 +41,7 @@ test: dev-env
 	$(DEV)/ruff format --check .
 	$(DEV)/ruff check .
 	$(DEV)/mypy
+	$(DEV)/mypy tools
 	$(DEV)/lint-imports --no-logo
 	$(DEV)/python tools/docs.py --check
 	$(DEV)/python tools/check_changelog.py
