@@ -18,6 +18,10 @@ Doubles = npt.NDArray[np.float64]
 Finish = Literal["stop", "length", "context", "cancel"]
 """Why writing ended: a stop id or string, the output limit, a full context, the caller."""
 
+RowClass = Literal["identical", "near-tie", "row-dependent"]
+"""How rows of one block compare with the same rows computed one by one: no difference seen; only where the two
+likeliest tokens nearly tie; or neither."""
+
 
 def as_ids(values: Sequence[int] | npt.NDArray[Any]) -> Ids:
     """The same ids as (n,) int32."""
@@ -30,7 +34,8 @@ class Caps:
 
     `max_rows` bounds one `extend`; `max_length` bounds committed and provisional tokens together.
     `tap_names` are the hidden states that `open(taps=...)` accepts. `settings` are the runtime
-    settings that can change a bit of the result: they belong beside every figure and every gate.
+    settings that can change a bit of the result: they belong beside every figure and every gate. `row_class` is
+    what is known of these settings without measuring here; `near-tie` where nothing is.
     """
 
     backend: str
@@ -42,6 +47,7 @@ class Caps:
     can_tree: bool = False
     tap_names: tuple[str, ...] = ()
     device: str = "cpu"
+    row_class: RowClass = "near-tie"
     settings: Mapping[str, str] = field(default_factory=dict)
 
 

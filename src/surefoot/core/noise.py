@@ -1,0 +1,129 @@
+"""Where chance comes from: noise keyed by (seed, position, token), the same with drafts on or off.
+
+The draw is the Gumbel-max trick: token = argmax(logit + G(seed, n, token)), which follows the law exactly when the
+G are independent standard Gumbel variables. Keying G by the output position n and the token, not by the
+round, is what makes the text independent of how rounds fall. A drafter that uses the same noise agrees more often
+than chance (arXiv 2408.07978).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from surefoot.core.law import Law
+
+_U32 = npt.NDArray[np.uint32]
+_DIRECT = 2048
+"""chosen: up to this many tokens every Gumbel is computed exactly; above, only those that can win."""
+
+_MATCH_STREAM, _RATIO_STREAM = 0, 1
+
+
+class Sampler(Protocol):
+    """What a judge asks of chance."""
+
+    def draw(self, law: Law, n: int) -> int:
+        """A token id that follows `law`, for output position n."""
+        ...
+
+    def accept(self, chance: float, n: int, attempt: int) -> bool:
+        """True with probability `chance`; independent for every (n, attempt) and of every draw."""
+        ...
+
+
+def _mix32(x: _U32) -> _U32:
+    """A bijection of 32-bit words that flips each output bit with probability one half, in place.
+
+    Source: "lowbias32", Chris Wellons, hash-prospector (public domain).
+    """
+    x ^= x >> np.uint32(16)
+    x *= np.uint32(0x7FEB352D)
+    x ^= x >> np.uint32(15)
+    x *= np.uint32(0x846CA68B)
+    x ^= x >> np.uint32(16)
+    return x
+
+
+def _mix64(x: int) -> int:
+    """A bijection of 64-bit words. Source: SplitMix64, Steele, Lea and Flood 2014 (doi 10.1145/2660193.2660195)."""
+    mask = 0xFFFFFFFFFFFFFFFF
+    x = (x + 0x9E3779B97F4A7C15) & mask
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & mask
+    return x ^ (x >> 31)
+
+
+def _key(*words: int) -> int:
+    key = 0
+    for word in words:
+        key = _mix64(key ^ word)
+    return key
+
+
+class KeyedSampler:
+    """Draws that depend on nothing but (seed, stream, n, token).
+
+    Streams keep uses apart: the match judge and drafters that share its noise read one, the ratio judge another,
+    since its residual must be independent of the draft. `_scrambled` is a cache of hashed token ids, not state.
+    """
+
+    def __init__(self, seed: int, *, stream: int = _MATCH_STREAM) -> None:
+        self._seed = seed
+        self._stream = stream
+        self._scrambled = np.zeros(0, np.uint32)
+
+    @classmethod
+    def for_ratio(cls, seed: int) -> KeyedSampler:
+        """The sampler of the ratio judge: independent of what drafters draw."""
+        return cls(seed, stream=_RATIO_STREAM)
+
+    def draw(self, law: Law, n: int) -> int:
+        """A token id that follows `law`. The noise has 64 bits a token, the sum is made in float64."""
+        key = _key(self._seed, self._stream, n)
+        if len(law.logits) <= _DIRECT:
+            scores = law.logits + self._gumbel(law, None, key)
+            return law.token(int(scores.argmax()))
+        # -log(v) bounds the Gumbel -log(-log(1 - v)) from above and is close where it is large, so one float32 pass
+        # leaves only the few tokens that can still win. The slack covers the rounding of that pass.
+        high = self._words(law, None, key).astype(np.float32)
+        np.maximum(high, np.float32(2.0**-33), out=high)
+        np.log(high, out=high)
+        bound = np.subtract(law.logits, high, out=high)
+        first = np.asarray([int(bound.argmax())])
+        offset = 32 * np.log(2.0)
+        reached = float(law.logits[first[0]] + self._gumbel(law, first, key)[0]) - offset
+        slack = 1e-5 * (1.0 + abs(float(bound[first[0]])) + abs(float(law.logits[first[0]])))
+        rivals = np.flatnonzero(bound >= np.float32(reached - slack))
+        scores = law.logits[rivals] + self._gumbel(law, rivals, key)
+        return law.token(int(rivals[scores.argmax()]))
+
+    def accept(self, chance: float, n: int, attempt: int) -> bool:
+        """True with probability `chance`, up to 2**-53."""
+        return (_key(self._seed, self._stream, n, 0xACCE97, attempt) >> 11) * 2.0**-53 < chance
+
+    def _gumbel(self, law: Law, places: npt.NDArray[Any] | None, key: int) -> npt.NDArray[np.float64]:
+        """Standard Gumbel variables for the tokens at `places` of the support (all: None)."""
+        high = self._words(law, places, key).astype(np.float64)
+        low = self._words(law, places, _mix64(key)).astype(np.float64)
+        uniform = (high + (low + 0.5) * 2.0**-32) * 2.0**-32
+        with np.errstate(divide="ignore"):
+            return np.asarray(-np.log(-np.log1p(-uniform)))
+
+    def _words(self, law: Law, places: npt.NDArray[Any] | None, key: int) -> _U32:
+        """32 hashed bits for each token."""
+        if law.ids is None:
+            self._reserve(len(law.logits))
+            hashed = self._scrambled[: len(law.logits)] if places is None else self._scrambled[places]
+        else:
+            self._reserve(int(law.ids[-1]) + 1)
+            hashed = self._scrambled[law.ids if places is None else law.ids[places]]
+        words = hashed ^ np.uint32(key & 0xFFFFFFFF)
+        words += np.uint32(key >> 32)
+        return _mix32(words)
+
+    def _reserve(self, vocab_size: int) -> None:
+        if len(self._scrambled) < vocab_size:
+            self._scrambled = _mix32(np.arange(vocab_size, dtype=np.uint32) + np.uint32(0x9E3779B9))

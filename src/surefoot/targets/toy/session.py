@@ -1,0 +1,131 @@
+"""A toy session: the contract around one of the toy's caches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from surefoot.core.errors import CapacityError, ConfigError, LawError, NotEligible, TargetError
+from surefoot.core.types import Floats, Ids
+from surefoot.targets.toy.caches import Cache, Recurrent, Slots, Tail
+from surefoot.targets.toy.model import Ints, Options, toy_logits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToyScores:
+    """Logits of one forward, all rows already on the host."""
+
+    matrix: Floats
+    width: int
+    taps: dict[str, Any]
+
+    @property
+    def rows(self) -> int:
+        return len(self.matrix)
+
+    def argmax(self) -> Ids:
+        picks: Ids = self.matrix.argmax(axis=1).astype(np.int32)
+        return picks
+
+    def logits(self, row: int) -> Floats:
+        return np.asarray(self.matrix[row])
+
+    def tap(self, name: str) -> Any:
+        return self.taps[name]
+
+
+class ToySession:
+    """One toy sequence. Holds changing state: its cache and the provisional tail."""
+
+    def __init__(self, options: Options, taps: tuple[str, ...]) -> None:
+        self._options = options
+        self._taps = taps
+        self._cache: Cache = Recurrent(options) if options.discipline == "snapshot" else Slots(options)
+        self._tail = Tail()
+        self._tree = False
+        self._open = True
+
+    @property
+    def length(self) -> int:
+        return self._cache.length
+
+    def prefill(self, ids: Ids) -> ToyScores:
+        self._check("prefill")
+        if len(self._tail):
+            raise LawError("a prefill came before the tail was committed")
+        if len(ids) < 1:
+            raise ConfigError("a prefill needs at least one token; got none.")
+        self._room(len(ids))
+        scores = self._forward(ids, np.arange(-1, len(ids) - 1), len(ids))
+        self.commit(len(ids))
+        return ToyScores(scores.matrix[-1:], 1, scores.taps)
+
+    def extend(self, block: Ids, parents: Sequence[int] | None = None, width: int | None = None) -> ToyScores:
+        self._check("extend")
+        rows = len(block)
+        if rows < 1:
+            raise ConfigError("an extend needs at least one row; got none.")
+        if rows > self._options.max_rows:
+            raise CapacityError(f"{rows} rows were asked for; this toy scores at most {self._options.max_rows}.")
+        self._room(rows)
+        width = self._width(rows, width)
+        if parents is None:
+            links = np.arange(-1, rows - 1) + len(self._tail)
+        else:
+            if not self._options.trees or len(self._tail):
+                raise NotEligible("this toy takes no tree here: trees are off, or the tail is not empty.")
+            links = np.asarray(parents, np.int64)
+        if self._tree:
+            raise LawError("an extend followed a tree before its commit")
+        self._tree = parents is not None
+        return self._forward(block, links, width)
+
+    def commit(self, keep: int | Sequence[int]) -> None:
+        self._check("commit")
+        path = np.arange(keep) if isinstance(keep, int) else np.asarray(keep, np.intp)
+        if len(path) and (path[-1] >= len(self._tail) or path[0] < 0 or np.any(np.diff(path) <= 0)):
+            raise LawError(f"commit({keep}) does not name ascending tokens of a tail of {len(self._tail)}")
+        if len(path) and not np.array_equal(self._tail.parents[path], [-1, *path[:-1]]):
+            raise LawError(f"commit({keep}) does not name a path from the root of the tail")
+        self._cache.keep(self._tail, path)
+        self._tail, self._tree = Tail(), False
+
+    def reset(self, keep: int = 0) -> None:
+        self._check("reset")
+        if not 0 <= keep <= self.length:
+            raise ConfigError(f"reset({keep}) was asked of a session of {self.length} tokens.")
+        self.commit(0)
+        self._cache.cut(keep)
+
+    def close(self) -> None:
+        if self._open:
+            self.reset()
+        self._open = False
+
+    def _forward(self, block: Ids, parents: Ints, width: int) -> ToyScores:
+        start = len(self._tail)
+        self._tail = self._tail.grown(block.astype(np.int64), parents)
+        local, whole = self._cache.see(self._tail, start, width)
+        taps = {"sums": np.stack([local, whole], axis=1)} if self._taps else {}
+        return ToyScores(toy_logits(self._options, local, whole), width, taps)
+
+    def _width(self, rows: int, width: int | None) -> int:
+        """Rows computed: a fixed-width toy has entries for powers of two and for its largest block."""
+        if self._options.discipline == "fixed":
+            wanted = max(rows, width or 0)
+            return min(1 << (wanted - 1).bit_length(), self._options.max_rows)
+        if width is not None and width != rows:
+            raise NotEligible(f"{width} computed rows were asked for {rows}; only the fixed discipline pads.")
+        return rows
+
+    def _room(self, rows: int) -> None:
+        held = self.length + len(self._tail)
+        if held + rows > self._options.max_length:
+            raise CapacityError(f"{rows} more tokens do not fit: {held} of {self._options.max_length} are taken.")
+
+    def _check(self, operation: str) -> None:
+        if not self._open:
+            raise TargetError(f"{operation} was called on a closed session", backend="toy", operation=operation)
