@@ -1,1 +1,26 @@
 """Speculative decoding that never changes a token and never loses time."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import Any
+
+__version__ = metadata.version("surefoot")
+__all__ = ["ConfigError", "Generation", "LawError", "Model", "NotEligible", "SurefootError", "TargetError", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, imported on first use so that `import surefoot` stays light."""
+    if name == "load":
+        from surefoot.app.library import load
+
+        return load
+    if name in ("Generation", "Model"):
+        from surefoot.engine import generator
+
+        return getattr(generator, name)
+    if name in __all__:
+        from surefoot.core import errors
+
+        return getattr(errors, name)
+    raise AttributeError(f"module 'surefoot' has no attribute {name!r}")

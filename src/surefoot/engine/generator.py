@@ -1,0 +1,250 @@
+"""A loaded model and what it writes: the parts put together, text in and text out."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from surefoot.core.errors import ConfigError, NotEligible
+from surefoot.core.judge import make_judge
+from surefoot.core.limits import Limits
+from surefoot.core.loop import generate
+from surefoot.core.ports import Clock, Drafter, Policy, Session, Target
+from surefoot.core.types import Finish, Ids, Round, as_ids
+from surefoot.engine import models, parts
+from surefoot.engine.config import Config, Part
+from surefoot.engine.embedded import Progress
+from surefoot.engine.stats import Stats, summarise
+from surefoot.engine.streaming import TextStream
+from surefoot.engine.tokenizer import Tokenizer, load_tokenizer
+
+Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int] | Ids
+"""A text, messages for the model's chat template, or token ids that are taken as they are."""
+
+READS: Mapping[str, tuple[models.Format, ...]] = {"hf": ("safetensors", "gguf")}
+"""What the built-in runtimes read, best first; `auto` takes the first runtime that reads the model."""
+
+
+def load(
+    model: str,
+    config: Config | None = None,
+    *,
+    cache_dir: Path,
+    progress: Progress | None = None,
+) -> Model:
+    """The model called `model` (see `models.resolve`) on the runtime of `config`, ready to write.
+
+    Raises: ConfigError for files or options that do not hold; NotEligible where the runtime cannot do this.
+    """
+    config = config or Config()
+    name = config.runtime.name
+    formats = models.FORMATS if name == "auto" else READS.get(name, models.FORMATS)
+    files = models.resolve(model, cache_dir, formats=formats, progress=progress)
+    if name == "auto":
+        name = _runtime_for(files)
+    plugin = parts.find("target", name)
+    options = parts.make_options(plugin, config.runtime.options, "runtime")
+    tokenizer = load_tokenizer(files)
+    target: Target = plugin.build(options, files.path)
+    if tokenizer.vocab_size > target.caps.vocab_size:
+        raise NotEligible(
+            f"the tokenizer of {model} has {tokenizer.vocab_size} tokens and the model only {target.caps.vocab_size}; "
+            "they do not belong together."
+        )
+    return Model(files, target, tokenizer, replace(config, runtime=Part(name, config.runtime.options)))
+
+
+def _runtime_for(files: models.ModelFiles) -> str:
+    for name, formats in READS.items():
+        if files.format in formats:
+            return name
+    raise NotEligible(f"no built-in runtime reads {files.format} models such as {files.path}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Weights, tokenizer and configuration. Every generation opens a session of its own."""
+
+    files: models.ModelFiles
+    target: Target
+    tokenizer: Tokenizer
+    config: Config
+
+    def generate(
+        self,
+        prompt: Prompt,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        config: Config | None = None,
+        clock: Clock = time.perf_counter,
+    ) -> Generation:
+        """What the model writes after `prompt`; nothing is computed until the first text is asked for.
+
+        `config` replaces the model's own for this generation; its runtime has no effect any more.
+        Raises: ConfigError for a prompt that is empty or does not fit; NotEligible where drafts could change the text.
+        """
+        config = config or self.config
+        ids = self.encode(prompt, tools=tools, raw=config.raw)
+        self._check(ids, config)
+        target = self.target
+        drafter: Drafter = _build("drafter", config.drafts, target)
+        policy: Policy = _build("policy", config.policy, None)
+        if drafter.needs.trees and not target.caps.can_tree:
+            raise NotEligible(f"{config.drafts.name} drafts trees, which {target.caps.backend} cannot score here.")
+        return Generation(self, config, ids, drafter, policy, clock)
+
+    def encode(self, prompt: Prompt, *, tools: Sequence[Mapping[str, Any]] | None = None, raw: bool = False) -> Ids:
+        """(n,) int32: the prompt as this model reads it; a text becomes the message of a user unless `raw`."""
+        if isinstance(prompt, str):
+            if not prompt.strip():
+                raise ConfigError("the prompt is empty; give the model something to go on.")
+            if raw:
+                return self.tokenizer.encode(prompt)
+            prompt = [{"role": "user", "content": prompt}]
+        if len(prompt) == 0:
+            raise ConfigError("the prompt is empty; give the model something to go on.")
+        if isinstance(prompt[0], Mapping):
+            return self.tokenizer.render(prompt, tools)  # type: ignore[arg-type]
+        return as_ids(prompt)  # type: ignore[arg-type]
+
+    def describe(self) -> dict[str, Any]:
+        """What decides the text and the speed: model, runtime and settings, for logs and records."""
+        caps = self.target.caps
+        return {
+            "model": self.files.name,
+            "path": str(self.files.path),
+            "format": self.files.format,
+            "runtime": caps.backend,
+            "device": caps.device,
+            "discipline": caps.discipline,
+            "row_class": caps.row_class,
+            "context": caps.max_length,
+            "vocabulary": caps.vocab_size,
+            "settings": dict(caps.settings),
+        }
+
+    def _check(self, ids: Ids, config: Config) -> None:
+        caps = self.target.caps
+        if len(ids) > caps.max_length:
+            raise ConfigError(
+                f"the prompt has {len(ids)} tokens and the context holds {caps.max_length}; "
+                "shorten the prompt, or raise --ctx-size where the model allows it."
+            )
+        if ids.min() < 0 or ids.max() >= caps.vocab_size:
+            raise ConfigError(f"the prompt has ids outside the vocabulary of {caps.vocab_size} tokens.")
+        config.sampling.check_vocabulary(caps.vocab_size)
+        if config.drafts.name == "off" or caps.row_class == "identical":
+            return
+        settings = ", ".join(f"{key} {value}" for key, value in caps.settings.items())
+        if caps.row_class == "row-dependent":
+            raise NotEligible(
+                f"on {caps.backend} ({settings}) a row's result depends on the rows beside it, so drafts would change "
+                "the text; choose other settings, or --drafts off."
+            )
+        if not config.allow_near_ties:
+            raise NotEligible(
+                f"on {caps.backend} ({settings}) drafts may change the text where the two likeliest tokens nearly "
+                "tie; accept that with --allow-near-ties, choose exact settings, or --drafts off."
+            )
+
+
+def _build(kind: parts.Kind, part: Part, given: Any) -> Any:
+    plugin = parts.find(kind, part.name)
+    return plugin.build(parts.make_options(plugin, part.options, kind), given)
+
+
+class Generation:
+    """One text being written. Holds changing state: iterate it once, for text, or call `steps` for rounds too.
+
+    `rounds`, `ids` and `text` hold what was written so far, `finish` why it ended (None while it has not).
+    """
+
+    def __init__(
+        self, model: Model, config: Config, prompt: Ids, drafter: Drafter, policy: Policy, clock: Clock
+    ) -> None:
+        self.prompt_ids = prompt
+        self.rounds: list[Round] = []
+        self.ids: list[int] = []
+        self.text = ""
+        self.finish: Finish | None = None
+        self.seed = _seed(config)
+        self._clock = clock
+        self._walls: list[float] = []
+        self._cancelled = False
+        self._stream = TextStream(model.tokenizer, config.stop)
+        self._session: Session = model.target.open(drafter.needs.taps)
+        ends = model.tokenizer.eos_ids | config.stop_ids
+        sampling = replace(config.sampling, seed=self.seed or 0, end_ids=ends)
+        self._rounds = generate(
+            self._session,
+            prompt,
+            caps=model.target.caps,
+            drafter=drafter,
+            policy=policy,
+            judge=make_judge(config.judge, sampling),
+            limits=Limits(config.max_tokens, ends, self._stream.scan),
+            clock=clock,
+            cancelled=lambda: self._cancelled,
+            top_logprobs=config.top_logprobs,
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        """Pieces of text as they become final: never half a character, never the beginning of a stop string."""
+        for _, piece in self.steps():
+            if piece:
+                yield piece
+
+    def steps(self) -> Iterator[tuple[Round | None, str]]:
+        """Every round with the text that became final in it; last (None, text that was held back)."""
+        try:
+            while True:
+                start = self._clock()
+                try:
+                    round_ = next(self._rounds)
+                except StopIteration as end:
+                    self.finish = end.value
+                    break
+                piece = self._stream.take()
+                self.rounds.append(round_)
+                self.ids.extend(round_.new_ids)
+                self.text += piece
+                self._walls.append(self._clock() - start)
+                yield round_, piece
+            rest = self._stream.finish()
+            self.text += rest
+            yield None, rest
+        finally:
+            self.close()
+
+    def cancel(self) -> None:
+        """End after the round in progress; may be called from another thread."""
+        self._cancelled = True
+
+    def close(self) -> None:
+        """Free the cache; what was written stays readable."""
+        self._rounds.close()
+        self._session.close()
+
+    def stats(self) -> Stats:
+        """The numbers of what was written so far."""
+        return summarise(len(self.prompt_ids), self.rounds, self._walls, self.finish)
+
+    def __enter__(self) -> Generation:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _seed(config: Config) -> int | None:
+    """The seed of this generation: None when nothing is drawn, a fresh one when none was given."""
+    if config.sampling.greedy:
+        return None
+    return secrets.randbits(32) if config.seed is None else config.seed
