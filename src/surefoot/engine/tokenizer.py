@@ -1,0 +1,207 @@
+"""Text to ids and back with the model's own tokenizer and chat template; torch is not needed for it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from surefoot.core.errors import ConfigError
+from surefoot.core.types import Ids, as_ids
+from surefoot.engine.gguf_header import read_header
+from surefoot.engine.models import ModelFiles
+
+Spelling = Literal["byte_level", "byte_fallback", "text"]
+"""How tokens become text: each is bytes; some are one byte, as in <0xE4>; or only whole texts can be decoded."""
+
+_BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """A tokenizer of the transformers library, reduced to what writing text needs."""
+
+    name: str
+    library: Any
+    eos_ids: frozenset[int]
+
+    @property
+    def vocab_size(self) -> int:
+        """Ids that have a text, added ones included. The model may have more rows than that."""
+        return len(self.library)
+
+    @property
+    def has_template(self) -> bool:
+        return bool(self.library.chat_template)
+
+    def encode(self, text: str, add_special: bool = True) -> Ids:
+        """(n,) int32; with `add_special`, the tokens that this model wants around a text are added."""
+        try:
+            return as_ids(self.library.encode(text, add_special_tokens=add_special, verbose=False))
+        except (TypeError, UnicodeError) as error:
+            raise ConfigError("the prompt holds bytes that are not text: give it in UTF-8") from error
+
+    def decode(self, ids: Sequence[int] | Ids, skip_special: bool = True) -> str:
+        """Exactly what the tokens spell: spaces before punctuation are not tidied up."""
+        plain = [int(i) for i in ids]
+        if self._backend is not None:
+            return str(self._backend.decode(plain, skip_special_tokens=skip_special))
+        text = self.library.decode(plain, skip_special_tokens=skip_special, clean_up_tokenization_spaces=False)
+        return str(text)
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+    ) -> Ids:
+        """(n,) int32: the conversation in the model's own chat template.
+
+        Raises: ConfigError when the model has no template or the template refuses the messages.
+        """
+        if not self.has_template:
+            raise ConfigError(f"{self.name} has no chat template: use --raw to give it the text as it is")
+        try:
+            text = self.library.apply_chat_template(
+                list(messages),
+                tools=list(tools) if tools else None,
+                add_generation_prompt=add_generation_prompt,
+                tokenize=False,
+            )
+        except Exception as error:  # a template is a program: it can fail in any way
+            raise ConfigError(
+                f"the chat template of {self.name} refuses these messages ({error}): change them, or use --raw"
+            ) from error
+        return self.encode(text, add_special=False)
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """What one token spells on its own, in UTF-8; b"" for an id without a text."""
+        token = self._token(token_id)
+        if self.spelling == "byte_level":
+            try:
+                return bytes([self._byte_of_char[char] for char in token])
+            except KeyError:
+                return token.encode()
+        if self.is_byte(token_id):
+            return bytes([int(token[3:5], 16)])
+        return token.replace("\u2581", " ").encode()
+
+    def is_byte(self, token_id: int) -> bool:
+        """Whether this token stands for one byte, as <0xE4> does where `spelling` is byte_fallback."""
+        return self.spelling == "byte_fallback" and _BYTE_TOKEN.fullmatch(self._token(token_id)) is not None
+
+    def _token(self, token_id: int) -> str:
+        """The entry in the vocabulary, "" where there is none."""
+        if self._backend is not None:
+            return self._backend.id_to_token(token_id) or ""
+        return str(self.library.convert_ids_to_tokens(token_id)) if token_id < self.vocab_size else ""
+
+    def token_text(self, token_id: int) -> str:
+        """What one token spells on its own, U+FFFD where it holds part of a character only."""
+        return self.token_bytes(token_id).decode(errors="replace")
+
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        """Tokens that `decode` leaves out unless told otherwise."""
+        return frozenset(i for i, token in self.library.added_tokens_decoder.items() if token.special)
+
+    @cached_property
+    def spelling(self) -> Spelling:
+        decoder = getattr(self._backend, "decoder", None)
+        kinds = set(re.findall(r'"type":\s*"(\w+)"', decoder.__getstate__().decode())) if decoder is not None else set()
+        if kinds == {"ByteLevel"}:
+            return "byte_level"
+        return "byte_fallback" if "ByteFallback" in kinds else "text"
+
+    @cached_property
+    def _byte_of_char(self) -> dict[str, int]:
+        """The byte behind each character of the byte-level alphabet."""
+        from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+        alphabet: Any = bytes_to_unicode
+        return {char: byte for byte, char in alphabet().items()}
+
+    @cached_property
+    def _backend(self) -> Any:
+        """The tokenizers library's object, a tenth of the cost per call; None where transformers has only its own."""
+        return getattr(self.library, "backend_tokenizer", None)
+
+
+def load_tokenizer(files: ModelFiles) -> Tokenizer:
+    """The tokenizer and chat template that lie with the weights."""
+    try:
+        return _from_gguf(files) if files.format == "gguf" else _from_folder(files)
+    except ImportError as error:
+        raise ConfigError(f"{error.name or error} is needed to read text: pip install 'surefoot[text]'") from error
+
+
+def _from_folder(files: ModelFiles) -> Tokenizer:
+    from transformers import AutoTokenizer
+
+    try:
+        library = AutoTokenizer.from_pretrained(str(files.path), local_files_only=True, trust_remote_code=False)
+    except ImportError:
+        raise
+    except Exception as error:  # whatever is wrong with its files, the tokenizer library fails in its own ways
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ConfigError(f"the tokenizer in {files.path} cannot be loaded: {first}") from error
+    settings = _json_object(files.path / "generation_config.json") or _json_object(files.path / "config.json")
+    return Tokenizer(files.name, library, _ids(settings.get("eos_token_id"), library.eos_token_id))
+
+
+def _json_object(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read as JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path} holds a {type(value).__name__} where settings by name belong")
+    return value
+
+
+def _ids(*values: object) -> frozenset[int]:
+    """All ids in values that are an id, a list of ids, or missing."""
+    flat = [item for value in values for item in (value if isinstance(value, list) else [value])]
+    return frozenset(item for item in flat if isinstance(item, int))
+
+
+def _from_gguf(files: ModelFiles) -> Tokenizer:
+    """As AutoTokenizer builds it from a GGUF file, which needs torch for its reader and takes seconds.
+
+    Source: transformers 5.24, integrations/gguf/gguf_tokenizer_mapping.py, get_gguf_tokenizer.
+    """
+    from transformers import TokenizersBackend
+    from transformers.integrations.gguf import gguf_tokenizer_mapping as mapping
+
+    header = read_header(files.path)
+    about = {key[10:]: value for key, value in header.metadata.items() if key.startswith("tokenizer.")}
+    tokens = about.get("ggml.tokens")
+    if not tokens:
+        raise ConfigError(f"{files.path} holds no tokenizer: use a GGUF file that has one")
+    parts, settings = (
+        {name: about[key] for key, name in mapping.GGUF_TOKENIZER_MAPPING[group].items() if key in about}
+        for group in ("tokenizer", "tokenizer_config")
+    )
+    kind = about.get("ggml.model")
+    if kind == "llama":
+        settings.setdefault("add_bos_token", True)
+    elif kind == "gemma4":
+        settings["add_bos_token"] = False
+    try:
+        for name, key in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding")):
+            token_id = about.get(f"ggml.{key}_token_id")
+            settings[f"{name}_token"] = None if token_id is None else tokens[token_id]
+        backend, _ = mapping.convert_gguf_tokenizer(header.architecture, parts)
+        build: Any = TokenizersBackend
+        library = build(tokenizer_object=backend, **settings)
+    except Exception as error:  # damaged or unknown vocabularies fail in the library's own ways
+        raise ConfigError(f"the tokenizer in {files.path} cannot be loaded: {error}") from error
+    # eot ends a turn and eom a message; both end the text, as in llama.cpp.
+    ends = (about.get(f"ggml.{name}_token_id") for name in ("eos", "eot", "eom"))
+    return Tokenizer(files.name, library, _ids(*ends))
