@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from importlib import metadata
 from typing import Any
 
-__version__ = metadata.version("surefoot")
 __all__ = ["ConfigError", "Generation", "LawError", "Model", "NotEligible", "SurefootError", "TargetError", "load"]
 
 
 def __getattr__(name: str) -> Any:
     """The public names, imported on first use so that `import surefoot` stays light."""
+    if name == "__version__":
+        from importlib import metadata
+
+        return metadata.version("surefoot")
     if name == "load":
         from surefoot.app.library import load
 

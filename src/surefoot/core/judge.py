@@ -145,42 +145,34 @@ class RatioJudge:
     def _decide(
         self, row: int, branches: Branches, draft: Draft, scores: Scores, history: History
     ) -> tuple[int, int | None]:
-        logits = scores.logits(row)
-        law = next_law(logits, self.sampling, history)
-        children = branches.after(row)
-        if not children:
-            return self.sampler.draw(law, history.n_output), None
-        p = law.dense(len(logits))
-        for attempt, child in enumerate(children):
+        law = next_law(scores.logits(row), self.sampling, history)
+        for attempt, child in enumerate(branches.after(row)):
             token = branches.token(child)
             q = None if draft.q is None else draft.q[child - 1]
-            if self.sampler.accept(acceptance(p, q, token), history.n_output, attempt):
+            if self.sampler.accept(acceptance(law, q, token), history.n_output, attempt):
                 return token, child
-            p = residual(p, q, token)
-        return self.sampler.draw(_as_law(p), history.n_output), None
+            law = residual(law, q, token)
+        return self.sampler.draw(law, history.n_output), None
 
 
-def acceptance(p: Doubles, q: Doubles | None, token: int) -> float:
-    """min(1, p/q) at the drafted token; q None is a point mass. Shapes: p, q (V,)."""
+def acceptance(law: Law, q: Doubles | None, token: int) -> float:
+    """min(1, p/q) at the drafted token; q (V,) None is a point mass."""
+    p = law.prob(token)
     if q is None:
-        return float(p[token])
-    return min(1.0, float(p[token] / q[token])) if q[token] > 0 else 0.0
+        return p
+    return min(1.0, p / float(q[token])) if q[token] > 0 else 0.0
 
 
-def residual(p: Doubles, q: Doubles | None, token: int) -> Doubles:
-    """(V,) max(p - q, 0), normalised: what is left of p after the draft was turned down.
+def residual(law: Law, q: Doubles | None, token: int) -> Law:
+    """max(p - q, 0): what is left of the law after the draft was turned down.
 
-    Where nothing is left the draft was turned down by rounding alone, and p itself is drawn from.
+    Where nothing is left the draft was turned down by rounding alone, and the law itself is drawn from.
     """
+    place = law.place(token)
     if q is None:
-        rest = p.copy()
-        rest[token] = 0.0
+        rest = law.weights.copy()
+        if place is not None:
+            rest[place] = 0
     else:
-        rest = np.maximum(p - q, 0.0)
-    mass = float(rest.sum())
-    return rest / mass if mass > 0 else p
-
-
-def _as_law(p: Doubles) -> Law:
-    ids = np.flatnonzero(p > 0).astype(np.int32)
-    return Law(np.log(p[ids]), ids)
+        rest = np.maximum(law.probs() - (q if law.ids is None else q[law.ids]), 0.0)
+    return Law(rest, law.ids) if rest.any() else law

@@ -13,29 +13,46 @@ from surefoot.core.processors import process
 from surefoot.core.sampling import Sampling
 from surefoot.core.types import Doubles, Floats, Ids
 
-_SORT_WHOLE = 4096
+_SORT_WHOLE = 256
 """chosen: below this many tokens one sort is cheaper than a histogram and a sort of one bin."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Law:
-    """A distribution over a support.
+    """A distribution over a support, not normalised.
 
-    Shapes: logits (m,) float32 or float64, natural log up to a constant; ids (m,) int32 ascending, None = all tokens.
+    Shapes: weights (m,) float32 or float64, not negative, one at least above 0; ids (m,) int32 ascending, None = all.
     """
 
-    logits: Floats | Doubles
+    weights: Floats | Doubles
     ids: Ids | None = None
+
+    @property
+    def mass(self) -> float:
+        """The sum of the weights, in float64."""
+        return float(self.weights.sum(dtype=np.float64))
 
     def probs(self) -> Doubles:
         """(m,) probabilities over the support, summing to 1."""
-        weights: Doubles = np.exp(self.logits - self.logits.max()).astype(np.float64)
+        weights: Doubles = self.weights.astype(np.float64)
         weights /= weights.sum()
         return weights
 
-    def token(self, index: int) -> int:
+    def token(self, place: int) -> int:
         """The id at a place of the support."""
-        return index if self.ids is None else int(self.ids[index])
+        return place if self.ids is None else int(self.ids[place])
+
+    def place(self, token: int) -> int | None:
+        """Where `token` stands in the support; None outside it."""
+        if self.ids is None:
+            return token
+        place = int(np.searchsorted(self.ids, token))
+        return place if place < len(self.ids) and self.ids[place] == token else None
+
+    def prob(self, token: int) -> float:
+        """The probability of one token."""
+        place = self.place(token)
+        return 0.0 if place is None else float(self.weights[place]) / self.mass
 
     def dense(self, vocab_size: int) -> Doubles:
         """(V,) probabilities of all tokens, 0 outside the support."""
@@ -62,11 +79,22 @@ def next_law(logits: Floats, sampling: Sampling, history: History) -> Law:
     Source: order and edges of the warpers of transformers: ties at the top-k border stay, top-p keeps a token while
     the mass of the likelier ones is below p (equal probabilities: lower id first), min-p compares with the largest.
     """
-    scaled = process(logits, sampling, history) / np.float32(sampling.temperature)
-    _check(float(scaled.max()))
-    if sampling.top_k == 0 and sampling.top_p == 1 and sampling.min_p == 0:
-        return Law(scaled)
-    return _truncate(scaled, sampling)
+    processed = process(logits, sampling, history)
+    largest = processed.max()
+    _check(float(largest))
+    ids: Ids | None = None
+    if 0 < sampling.top_k < len(processed):
+        border = np.partition(processed, len(processed) - sampling.top_k)[len(processed) - sampling.top_k]
+        ids = np.flatnonzero(processed >= max(border, np.finfo(np.float32).min)).astype(np.int32)
+        processed = processed[ids]
+    weights = np.subtract(processed, largest)
+    weights /= np.float32(sampling.temperature)
+    law = Law(np.exp(weights, out=weights), ids)
+    if sampling.top_p < 1:
+        law = _subset(law, _nucleus(law.weights, sampling.top_p * law.mass, (1 - sampling.top_p) * law.mass))
+    if sampling.min_p > 0:
+        law = _subset(law, np.flatnonzero(law.weights >= sampling.min_p))
+    return law
 
 
 def _check(largest: float) -> None:
@@ -76,46 +104,36 @@ def _check(largest: float) -> None:
         raise ConfigError("every token is banned at this position; take some out of banned or logit_bias.")
 
 
-def _truncate(scaled: Floats, sampling: Sampling) -> Law:
-    ids: Ids | None = None
-    if 0 < sampling.top_k < len(scaled):
-        border = np.partition(scaled, len(scaled) - sampling.top_k)[len(scaled) - sampling.top_k]
-        ids = _support(ids, scaled >= max(border, np.finfo(np.float32).min))
-    if sampling.top_p < 1:
-        probs = Law(scaled if ids is None else scaled[ids]).probs()
-        ids = _support(ids, _nucleus(probs, sampling.top_p))
-    if sampling.min_p > 0:
-        held = scaled if ids is None else scaled[ids]
-        ids = _support(ids, held >= held.max() + np.float32(np.log(sampling.min_p)))
-    return Law(scaled if ids is None else scaled[ids], ids)
+def _subset(law: Law, places: npt.NDArray[np.intp]) -> Law:
+    """The law on some places of its support, ascending."""
+    return Law(law.weights[places], places.astype(np.int32) if law.ids is None else law.ids[places])
 
 
-def _support(ids: Ids | None, keep: npt.NDArray[np.bool_]) -> Ids:
-    """The ids left after `keep` is applied to the present support."""
-    return np.flatnonzero(keep).astype(np.int32) if ids is None else ids[keep]
+def _nucleus(weights: Floats | Doubles, inside: float, outside: float) -> npt.NDArray[np.intp]:
+    """Places, ascending, where the weight of the likelier tokens is below `inside`; `outside` is what may be left out.
 
-
-def _nucleus(probs: Doubles, top_p: float) -> npt.NDArray[np.bool_]:
-    """(m,) True where the mass of the likelier tokens is below top_p.
-
-    A large support is not sorted: a histogram over the top bits of the float32 pattern (an eighth of an octave a bin)
-    finds the bin in which the border lies, and only that bin is sorted.
+    Tokens too light to matter go first: m of them together weigh less than `outside`. Of many that are left, a
+    histogram over the top bits of the float32 pattern (an eighth of an octave a bin) finds the bin in which the border
+    lies, and only that bin is sorted.
     """
-    if len(probs) <= _SORT_WHOLE:
-        return _nucleus_sorted(probs, top_p, 0.0)
-    bins = probs.astype(np.float32).view(np.uint32) >> 20
-    mass = np.bincount(bins, weights=probs, minlength=1024)
+    heavy = np.flatnonzero(weights >= outside / len(weights))
+    weights = weights[heavy]
+    if len(weights) <= _SORT_WHOLE:
+        return heavy[_lightest_kept(weights, inside, 0.0)]
+    bins = (weights.astype(np.float32).view(np.uint32) >> 20).astype(np.intp)
+    mass = np.bincount(bins, weights=weights, minlength=1024)
     above = np.cumsum(mass[::-1])[::-1] - mass
-    border = int(np.flatnonzero((above < top_p) & (mass > 0))[0])
+    border = int(np.flatnonzero((above < inside) & (mass > 0))[0])
     keep = bins > border
-    inside = np.flatnonzero(bins == border)
-    keep[inside] = _nucleus_sorted(probs[inside], top_p, float(above[border]))
-    return keep
+    level = np.flatnonzero(bins == border)
+    keep[level] = _lightest_kept(weights[level], inside, float(above[border]))
+    return heavy[keep]
 
 
-def _nucleus_sorted(probs: Doubles, top_p: float, before: float) -> npt.NDArray[np.bool_]:
-    order = np.argsort(-probs, kind="stable")
-    held = probs[order]
-    keep = np.zeros(len(probs), np.bool_)
-    keep[order] = before + np.cumsum(held) - held < top_p
+def _lightest_kept(weights: Floats | Doubles, inside: float, before: float) -> npt.NDArray[np.bool_]:
+    """(m,) True where `before` and the weight of the likelier ones stay below `inside`."""
+    order = np.argsort(-weights, kind="stable")
+    held = weights[order].astype(np.float64)
+    keep = np.zeros(len(weights), np.bool_)
+    keep[order] = before + np.cumsum(held) - held < inside
     return keep

@@ -1,9 +1,9 @@
 """Where chance comes from: noise keyed by (seed, position, token), the same with drafts on or off.
 
-The draw is the Gumbel-max trick: token = argmax(logit + G(seed, n, token)), which follows the law exactly when the
-G are independent standard Gumbel variables. Keying G by the output position n and the token, not by the
-round, is what makes the text independent of how rounds fall. A drafter that uses the same noise agrees more often
-than chance (arXiv 2408.07978).
+The draw is a race, the Gumbel-max trick without logarithms: every token waits an exponential time with its weight as
+rate, and the first one wins; it follows the law exactly when the waits are independent. Keying them by the output
+position n and the token, not by the round, is what makes the text independent of how rounds fall. A drafter that
+uses the same noise agrees more often than chance (arXiv 2408.07978).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from surefoot.core.law import Law
 
 _U32 = npt.NDArray[np.uint32]
 _DIRECT = 2048
-"""chosen: up to this many tokens every Gumbel is computed exactly; above, only those that can win."""
+"""chosen: up to this many tokens every wait is computed exactly; above, only those that can win."""
 
 _MATCH_STREAM, _RATIO_STREAM = 0, 1
 
@@ -81,42 +81,37 @@ class KeyedSampler:
         return cls(seed, stream=_RATIO_STREAM)
 
     def draw(self, law: Law, n: int) -> int:
-        """A token id that follows `law`. The noise has 64 bits a token, the sum is made in float64."""
+        """A token id that follows `law`. The noise has 64 bits a token; the race is decided in float64."""
         key = _key(self._seed, self._stream, n)
-        if len(law.logits) <= _DIRECT:
-            scores = law.logits + self._gumbel(law, None, key)
-            return law.token(int(scores.argmax()))
-        # -log(v) bounds the Gumbel -log(-log(1 - v)) from above and is close where it is large, so one float32 pass
-        # leaves only the few tokens that can still win. The slack covers the rounding of that pass.
-        high = self._words(law, None, key).astype(np.float32)
-        np.maximum(high, np.float32(2.0**-33), out=high)
-        np.log(high, out=high)
-        bound = np.subtract(law.logits, high, out=high)
+        if len(law.weights) <= _DIRECT:
+            return law.token(int((law.weights / self._waits(law, None, key)).argmax()))
+        # A wait -log(1 - v) is at least v, and close to it where it is short, so that weight / v bounds the speed from
+        # above. One float32 pass leaves the few tokens that can still win; the slack covers its rounding.
+        bound = self._words(law, None, key).astype(np.float32)
+        np.maximum(bound, np.float32(2.0**-33), out=bound)
+        np.divide(law.weights, bound, out=bound, casting="same_kind")
         first = np.asarray([int(bound.argmax())])
-        offset = 32 * np.log(2.0)
-        reached = float(law.logits[first[0]] + self._gumbel(law, first, key)[0]) - offset
-        slack = 1e-5 * (1.0 + abs(float(bound[first[0]])) + abs(float(law.logits[first[0]])))
-        rivals = np.flatnonzero(bound >= np.float32(reached - slack))
-        scores = law.logits[rivals] + self._gumbel(law, rivals, key)
-        return law.token(int(rivals[scores.argmax()]))
+        reached = float(law.weights[first[0]] / self._waits(law, first, key)[0]) * 2.0**-32
+        rivals = np.flatnonzero(bound >= np.float32(reached * (1 - 1e-6)))
+        speeds = law.weights[rivals] / self._waits(law, rivals, key)
+        return law.token(int(rivals[speeds.argmax()]))
 
     def accept(self, chance: float, n: int, attempt: int) -> bool:
         """True with probability `chance`, up to 2**-53."""
         return (_key(self._seed, self._stream, n, 0xACCE97, attempt) >> 11) * 2.0**-53 < chance
 
-    def _gumbel(self, law: Law, places: npt.NDArray[Any] | None, key: int) -> npt.NDArray[np.float64]:
-        """Standard Gumbel variables for the tokens at `places` of the support (all: None)."""
+    def _waits(self, law: Law, places: npt.NDArray[Any] | None, key: int) -> npt.NDArray[np.float64]:
+        """Standard exponential variables for the tokens at `places` of the support (all: None)."""
         high = self._words(law, places, key).astype(np.float64)
         low = self._words(law, places, _mix64(key)).astype(np.float64)
         uniform = (high + (low + 0.5) * 2.0**-32) * 2.0**-32
-        with np.errstate(divide="ignore"):
-            return np.asarray(-np.log(-np.log1p(-uniform)))
+        return np.asarray(-np.log1p(-np.minimum(uniform, 1 - 2.0**-53)))
 
     def _words(self, law: Law, places: npt.NDArray[Any] | None, key: int) -> _U32:
         """32 hashed bits for each token."""
         if law.ids is None:
-            self._reserve(len(law.logits))
-            hashed = self._scrambled[: len(law.logits)] if places is None else self._scrambled[places]
+            self._reserve(len(law.weights))
+            hashed = self._scrambled[: len(law.weights)] if places is None else self._scrambled[places]
         else:
             self._reserve(int(law.ids[-1]) + 1)
             hashed = self._scrambled[law.ids if places is None else law.ids[places]]
