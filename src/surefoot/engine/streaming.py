@@ -30,6 +30,8 @@ class TextStream:
         if not all(stops):
             raise ConfigError("a stop string is empty, and every text ends with that: leave it out")
         self._stops = tuple(stops)
+        self._first_characters = frozenset(stop[0] for stop in stops)
+        self._longest = max(map(len, stops), default=1)
         self._stop_ids = frozenset(i for i in tokenizer.special_ids if tokenizer.token_text(i) in stops)
         self._speller: _Speller = _Bytes(tokenizer) if tokenizer.spelling == "byte_level" else _Window(tokenizer)
         self._ready: list[str] = []
@@ -79,9 +81,8 @@ class TextStream:
 
     def _first_possible_stop(self, text: str) -> int:
         """Where the earliest stop string begins that later text could complete; the length when there is none."""
-        longest = max(map(len, self._stops), default=1)
-        for start in range(max(0, len(text) - longest + 1), len(text)):
-            if any(stop.startswith(text[start:]) for stop in self._stops):
+        for start in range(max(0, len(text) - self._longest + 1), len(text)):
+            if text[start] in self._first_characters and any(stop.startswith(text[start:]) for stop in self._stops):
                 return start
         return len(text)
 
