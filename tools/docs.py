@@ -12,14 +12,23 @@ import argparse
 import dataclasses
 import importlib.metadata
 import sys
+import typing
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from surefoot.app.cli.main import build_parser
 from surefoot.core.ports import Plugin
+from surefoot.core.sampling import Sampling
+from surefoot.engine.config import Config, Part
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 NOTE = "<!-- Written by `make docs`; changes belong into the code that this page describes. -->"
+SETTINGS = (
+    "What a file for `--config` may hold, what `--set KEY=VALUE` may name and `surefoot.load` takes as keywords. "
+    "The options of a part are set under `runtime`, `drafts` or `policy`: `drafts.max_n = 3`."
+)
+NOT_SET_HERE = ("sampling.seed", "sampling.end_ids")  # at the top of the configuration, as seed and stop_ids
 KINDS = ("targets", "drafters", "policies")
 
 
@@ -74,7 +83,9 @@ def command_section(summary: str, parser: argparse.ArgumentParser) -> str:
             if not isinstance(action, argparse._SubParsersAction) and action.help is not argparse.SUPPRESS
         ]
         if rows:
-            parts += [f"**{(group.title or 'arguments').capitalize()}**", table(("Argument", "Default", "What"), rows)]
+            title = f"**{(group.title or 'arguments').capitalize()}**"
+            parts.append(f"{title}: {group.description}" if group.description else title)
+            parts.append(table(("Argument", "Default", "What"), rows))
     if parser.epilog:
         parts.append(f"```text\n{parser.epilog.strip()}\n```")
     return "\n\n".join([*parts, *(command_section(*child) for child in subcommands(parser))])
@@ -90,9 +101,18 @@ def default_of(field: dataclasses.Field[object]) -> str:
     return "required" if field.default is dataclasses.MISSING else f"`{field.default!r}`"
 
 
+def type_name(hint: Any) -> str:
+    """A type as a reader of the table wants it: the allowed words where there are only some."""
+    if typing.get_origin(hint) is typing.Literal:
+        return f"`{' | '.join(map(str, typing.get_args(hint)))}`"
+    name = hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint)
+    return f"`{name.removeprefix('collections.abc.')}`"
+
+
 def part_section(plugin: Plugin) -> str:
+    hints = typing.get_type_hints(plugin.options)
     rows = [
-        (f"`{field.name}`", f"`{field.type}`", default_of(field), field.metadata.get("help", ""))
+        (f"`{field.name}`", type_name(hints[field.name]), default_of(field), field.metadata.get("help", ""))
         for field in dataclasses.fields(plugin.options)
     ]
     options = table(("Option", "Type", "Default", "What"), rows) if rows else "It has no options."
@@ -106,8 +126,25 @@ def own_parts(kind: str) -> list[Plugin]:
     return [point.load() for point in sorted(own, key=lambda point: point.name)]
 
 
+def settings_section() -> str:
+    """The configuration's keys and defaults; a part stands for its name, its options follow below."""
+    rows = []
+    for prefix, kind in (("", Config), ("sampling.", Sampling)):
+        hints = typing.get_type_hints(kind)
+        for field in dataclasses.fields(kind):
+            key, value = prefix + field.name, getattr(kind(), field.name)
+            if key == "sampling" or key in NOT_SET_HERE:
+                continue
+            part = isinstance(value, Part)
+            shown = value.name if part else sorted(value) if isinstance(value, frozenset) else value
+            rows.append(
+                (f"`{f'{key}.name' if part else key}`", type_name(str if part else hints[field.name]), f"`{shown!r}`")
+            )
+    return table(("Key", "Type", "Default"), rows)
+
+
 def options_page() -> str:
-    sections = [NOTE, "# Options of the parts"]
+    sections = [NOTE, "# Settings", SETTINGS, settings_section()]
     for kind in KINDS:
         sections += [f"## {kind.capitalize()}", *(part_section(plugin) for plugin in own_parts(kind))]
     return "\n\n".join(sections) + "\n"
