@@ -20,7 +20,8 @@ class Runner:
 
     `accepts` are the argument names of its forward. `places` (max_length,) int64 holds 0, 1, 2 ... on the device, so
     that positions are views. `windows` maps each attention type to its sliding window, None for full attention; one
-    entry under "" stands for a model with a single type; no mapping means that trees cannot be masked. `embeddings` is how many ids can be read.
+    entry under "" stands for a model with a single type; no mapping means that trees cannot be masked. `embeddings`
+    is how many ids can be read.
     """
 
     model: Any
