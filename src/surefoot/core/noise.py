@@ -88,7 +88,7 @@ class KeyedSampler:
         # A wait -log(1 - v) is at least v, and close to it where it is short, so that weight / v bounds the speed from
         # above. One float32 pass leaves the few tokens that can still win; the slack covers its rounding.
         bound = self._words(law, None, key).astype(np.float32)
-        np.maximum(bound, np.float32(2.0**-33), out=bound)
+        bound += np.float32(2.0**-33)  # changes 0 alone
         np.divide(law.weights, bound, out=bound, casting="same_kind")
         first = np.asarray([int(bound.argmax())])
         reached = float(law.weights[first[0]] / self._waits(law, first, key)[0]) * 2.0**-32
