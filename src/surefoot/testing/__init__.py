@@ -1,0 +1,1 @@
+"""Public tools to prove that a part keeps Surefoot's promises. No product code imports this package."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.core.errors import CapacityError, ConfigError, LawError, NotEligible, TargetError
+from surefoot.core.errors import CapacityError, ConfigError, LawError, TargetError
 from surefoot.core.types import Floats, Ids
 from surefoot.targets.toy.caches import Cache, Recurrent, Slots, Tail
 from surefoot.targets.toy.model import Ints, Options, toy_logits
@@ -56,9 +56,7 @@ class ToySession:
         self._check("prefill")
         if len(self._tail):
             raise LawError("a prefill came before the tail was committed")
-        if len(ids) < 1:
-            raise ConfigError("a prefill needs at least one token; got none.")
-        self._room(len(ids))
+        self._room(ids)
         scores = self._forward(ids, np.arange(-1, len(ids) - 1), len(ids))
         self.commit(len(ids))
         return ToyScores(scores.matrix[-1:], 1, scores.taps)
@@ -66,25 +64,23 @@ class ToySession:
     def extend(self, block: Ids, parents: Sequence[int] | None = None, width: int | None = None) -> ToyScores:
         self._check("extend")
         rows = len(block)
-        if rows < 1:
-            raise ConfigError("an extend needs at least one row; got none.")
-        if rows > self._options.max_rows:
-            raise CapacityError(f"{rows} rows were asked for; this toy scores at most {self._options.max_rows}.")
-        self._room(rows)
+        if max(rows, width or 0) > self._options.max_rows:
+            raise CapacityError(
+                f"{max(rows, width or 0)} rows were asked for; this toy computes at most {self._options.max_rows}."
+            )
+        self._room(block)
         width = self._width(rows, width)
-        if parents is None:
-            links = np.arange(-1, rows - 1) + len(self._tail)
-        else:
-            if not self._options.trees or len(self._tail):
-                raise NotEligible("this toy takes no tree here: trees are off, or the tail is not empty.")
-            links = np.asarray(parents, np.int64)
         if self._tree:
             raise LawError("an extend followed a tree before its commit")
+        links = np.arange(-1, rows - 1) + len(self._tail) if parents is None else self._links(parents, rows)
+        scores = self._forward(block, links, width)
         self._tree = parents is not None
-        return self._forward(block, links, width)
+        return scores
 
     def commit(self, keep: int | Sequence[int]) -> None:
         self._check("commit")
+        if isinstance(keep, int) and keep < 0:
+            raise LawError(f"commit({keep}) names fewer tokens than none")
         path = np.arange(keep) if isinstance(keep, int) else np.asarray(keep, np.intp)
         if len(path) and (path[-1] >= len(self._tail) or path[0] < 0 or np.any(np.diff(path) <= 0)):
             raise LawError(f"commit({keep}) does not name ascending tokens of a tail of {len(self._tail)}")
@@ -96,7 +92,7 @@ class ToySession:
     def reset(self, keep: int = 0) -> None:
         self._check("reset")
         if not 0 <= keep <= self.length:
-            raise ConfigError(f"reset({keep}) was asked of a session of {self.length} tokens.")
+            raise LawError(f"reset({keep}) was asked of a session of {self.length} tokens")
         self.commit(0)
         self._cache.cut(keep)
 
@@ -112,19 +108,33 @@ class ToySession:
         taps = {"sums": np.stack([local, whole], axis=1)} if self._taps else {}
         return ToyScores(toy_logits(self._options, local, whole), width, taps)
 
+    def _links(self, parents: Sequence[int], rows: int) -> Ints:
+        """(rows,) the parents of a tree, which may stand here only alone."""
+        if not self._options.trees or len(self._tail):
+            raise LawError("a tree was given where trees are off or the tail is not empty")
+        links = np.asarray(parents, np.int64)
+        if len(links) != rows or np.any(links < -1) or np.any(links >= np.arange(rows)):
+            raise LawError(f"{list(parents)} are not the parents of {rows} rows, each before its children")
+        return links
+
     def _width(self, rows: int, width: int | None) -> int:
         """Rows computed: a fixed-width toy has entries for powers of two and for its largest block."""
+        if width is not None and width < rows:
+            raise LawError(f"a width of {width} was asked for {rows} rows")
         if self._options.discipline == "fixed":
-            wanted = max(rows, width or 0)
-            return min(1 << (wanted - 1).bit_length(), self._options.max_rows)
+            return min(1 << (max(rows, width or 0) - 1).bit_length(), self._options.max_rows)
         if width is not None and width != rows:
-            raise NotEligible(f"{width} computed rows were asked for {rows}; only the fixed discipline pads.")
+            raise LawError(f"{width} computed rows were asked for {rows}; only the fixed discipline pads")
         return rows
 
-    def _room(self, rows: int) -> None:
+    def _room(self, ids: Ids) -> None:
+        if len(ids) < 1:
+            raise LawError("a forward needs at least one token; got none")
+        if ids.min() < 0 or ids.max() >= self._options.vocab_size:
+            raise ConfigError(f"the toy has {self._options.vocab_size} tokens; got the ids {ids.tolist()}.")
         held = self.length + len(self._tail)
-        if held + rows > self._options.max_length:
-            raise CapacityError(f"{rows} more tokens do not fit: {held} of {self._options.max_length} are taken.")
+        if held + len(ids) > self._options.max_length:
+            raise CapacityError(f"{len(ids)} more tokens do not fit: {held} of {self._options.max_length} are taken.")
 
     def _check(self, operation: str) -> None:
         if not self._open:
