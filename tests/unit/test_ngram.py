@@ -71,10 +71,9 @@ def proposed(text: Sequence[int], budget: int, options: Options) -> tuple[list[i
     return draft.ids.tolist(), draft.match_len
 
 
+MATCHES: tuple[Match, ...] = ("longest", "first", "recent")
 COMBINATIONS = [
-    (match, overlap, extend)
-    for match in ("longest", "first", "recent")
-    for overlap, extend in ((True, True), (True, False), (False, False))
+    (match, overlap, extend) for match in MATCHES for overlap, extend in ((True, True), (True, False), (False, False))
 ]
 
 
@@ -114,8 +113,8 @@ def test_every_option_equals_the_full_scan(
 @example(text=[1, 2, 3, 9, 1, 2, 3], budget=8, n=3)  # 2n + 1 tokens: the shortest text that gives a draft
 @example(text=[1, 2, 3, 1, 2, 3], budget=8, n=3)  # 2n: none
 def test_without_overlap_and_with_one_n_it_is_coreml_llm(text: list[int], budget: int, n: int) -> None:
-    for match in ("longest", "recent"):
-        assert proposed(text, budget, Options(n, n, match, False, False))[0] == coreml_reference(text, budget, n)
+    assert proposed(text, budget, Options(n, n, "longest", False, False))[0] == coreml_reference(text, budget, n)
+    assert proposed(text, budget, Options(n, n, "recent", False, False))[0] == coreml_reference(text, budget, n)
 
 
 # ---------------------------------------------------------------- the table in the documentation
@@ -284,6 +283,8 @@ def work(action: Callable[[], object], ledger: Ledger) -> Ledger:
     """The ledger after running the action, with its bytecodes."""
 
     def trace(frame: FrameType, event: str, arg: object) -> Any:
+        if not frame.f_globals["__name__"].startswith("surefoot."):
+            return None  # the garbage collector calls hypothesis back whenever it likes
         frame.f_trace_opcodes = True
         ledger.bytecodes += event == "opcode"
         return trace
@@ -329,6 +330,7 @@ def test_work_does_not_grow_with_the_context(kind: str, match: Match, overlap: b
         per_length.append(vars(total))
     if kind != "natural":  # there the length of the match may differ, and with it a few bytecodes
         assert per_length[0] == per_length[1] == per_length[2]
+    # chosen: three times the most that any of them takes (644); one pass over 32,000 tokens would take far more.
     assert max(counts["bytecodes"] for counts in per_length) < 2_000
 
 

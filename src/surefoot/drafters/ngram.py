@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-import numpy as np
-
 from surefoot.core.errors import ConfigError
 from surefoot.core.ports import Needs, Plugin, Scores
 from surefoot.core.types import EMPTY_DRAFT, Draft, Ids, as_ids
@@ -100,11 +98,11 @@ class NgramDrafter:
             return EMPTY_DRAFT
         n, end = found
         stop = len(self._history) - (0 if self._options.overlap else n)
-        ids = as_ids(self._history[end : min(end + budget, stop)])
+        ids = self._history[end : min(end + budget, stop)]
         if self._options.extend and len(ids) < budget:
             # The draft is copied from `stop - end` tokens ago, so past the known text it copies itself.
-            ids = np.resize(ids, budget)
-        return Draft(ids, source=NAME, match_len=self._agreement(n, end))
+            ids = (ids * (budget // len(ids) + 1))[:budget]
+        return Draft(as_ids(ids), source=NAME, match_len=self._agreement(n, end))
 
     def observe(self, new_ids: Sequence[int], scores: Scores) -> None:
         """Index what was emitted."""
