@@ -1,0 +1,105 @@
+"""What part of decoding SmolLM2 on transformers, float32, is spent outside the runtime's forward.
+
+    python benchmarks/host_share.py [--tokens N] [--prompts N] [--model MODEL]
+
+The forward is timed by hooks on the model itself, so that all the rest counts as host: drafting, the tensors around the
+call, judging, rollback, decoding to text. Drafts off and on take turns on every prompt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from common import RECORDS, interval, median, write_record
+
+import surefoot
+from surefoot.engine.config import load_config
+
+PROMPTS = Path(__file__).resolve().parent.parent / "tests" / "data" / "prompts.json"
+CONFIGS = {
+    "off": {"drafts": "off", "policy": "fixed", "draft_len": 0},
+    "ngram": {"drafts": "ngram", "policy": "additive"},
+}
+
+
+@contextmanager
+def forwards(module: Any) -> Iterator[list[float]]:
+    """Seconds of every forward of a torch module, as they come."""
+    seconds: list[float] = []
+    before = module.register_forward_pre_hook(lambda *_: seconds.append(time.perf_counter()))
+
+    def ended(*_: Any) -> None:
+        seconds[-1] = time.perf_counter() - seconds[-1]
+
+    after = module.register_forward_hook(ended)
+    try:
+        yield seconds
+    finally:
+        before.remove()
+        after.remove()
+
+
+def one_generation(model: surefoot.Model, module: Any, prompt: str, name: str, tokens: int) -> dict[str, Any]:
+    """The rounds of one text with the forward and the wall clock of each; the prefill is left out."""
+    config = load_config(overrides={**CONFIGS[name], "max_tokens": tokens, "runtime": "hf"})
+    walls: list[float] = []
+    with forwards(module) as seconds, model.generate(prompt, config=config) as generation:
+        start = time.perf_counter()
+        for round_, _ in generation.steps():
+            now = time.perf_counter()
+            if round_ is not None:
+                walls.append(now - start)
+            start = now
+    forward_s, wall_s = seconds[1:], walls[1:]
+    return {
+        "drafts": name,
+        "tokens": len(generation.ids),
+        "rounds": len(wall_s),
+        "rows": generation.stats().rows,
+        "host_share": 1 - sum(forward_s) / sum(wall_s),
+        "forward_median_s": median(forward_s),
+        "forward_s": [round(s, 6) for s in forward_s],
+        "wall_s": [round(s, 6) for s in wall_s],
+        "stats": asdict(generation.stats()),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="smollm2-135m")
+    parser.add_argument("--tokens", type=int, default=128, help="output tokens per text")
+    parser.add_argument("--prompts", type=int, default=12, help="how many of the twelve prompts")
+    parser.add_argument("--out", type=Path, default=RECORDS / "host_share.json", help="where the record goes")
+    arguments = parser.parse_args()
+    model = surefoot.load(arguments.model, runtime="hf")
+    module = model.target._runner.model  # type: ignore[attr-defined]
+    prompts = json.loads(PROMPTS.read_text(encoding="utf-8"))[: arguments.prompts]
+    rows = []
+    for number, entry in enumerate(prompts):
+        order = list(CONFIGS) if number % 2 == 0 else list(CONFIGS)[::-1]
+        for name in order:
+            row = one_generation(model, module, entry["prompt"], name, arguments.tokens)
+            rows.append({"prompt": number, "workload": entry["workload"], **row})
+    for name in CONFIGS:
+        shares = [row["host_share"] for row in rows if row["drafts"] == name]
+        low, high = interval(shares)
+        forward = 1e3 * median([row["forward_median_s"] for row in rows if row["drafts"] == name])
+        print(
+            f"{name:<6} host share {100 * median(shares):.2f} % [{100 * low:.2f}, {100 * high:.2f}], median of "
+            f"{len(shares)} texts of {arguments.tokens} tokens; forward {forward:.1f} ms"
+        )
+    write_record(
+        arguments.out, "seconds of forwards and of rounds, SmolLM2, transformers float32", rows,
+        ("torch", "transformers", "tokenizers"), settings=model.describe(),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
