@@ -7,24 +7,17 @@ with the context is held by a test that counts it.
 from __future__ import annotations
 
 import argparse
-import json
-import math
-import os
-import time
-from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
+from common import RECORDS, cell, summary, timed, write_record
 
 from surefoot.core.types import Ids
 from surefoot.drafters.ngram import NgramDrafter, Options
-from surefoot.lab.machine import describe
 
-SCHEMA = 1
-Result = TypeVar("Result")
 STREAMS = ("zipf", "distinct", "constant", "period-2")
 BUDGET = 7  # chosen: the cap of the additive policy
 OBSERVED = 4  # chosen: a good round, three accepted drafts and one token more
@@ -52,27 +45,6 @@ def stream(kind: str, length: int, rng: np.random.Generator) -> Ids:
     return ids
 
 
-def timed(action: Callable[[], Result]) -> tuple[float, Result]:
-    """Seconds the call took, and what it gave back."""
-    start = time.perf_counter()
-    result = action()
-    return time.perf_counter() - start, result
-
-
-def summary(samples: list[float]) -> dict[str, float | int]:
-    """Median in seconds with its 95 % interval by order statistics (normal approximation), and the largest."""
-    ordered, count = sorted(samples), len(samples)
-    half = 1.96 * math.sqrt(count) / 2
-    low, high = max(0, math.floor(count / 2 - half)), min(count - 1, math.ceil(count / 2 + half))
-    return {
-        "median_s": float(np.median(ordered)),
-        "low_s": ordered[low],
-        "high_s": ordered[high],
-        "max_s": ordered[-1],
-        "count": count,
-    }
-
-
 def measure(kind: str, context: int, samples: int, options: Options, seed: int) -> dict[str, Any]:
     """One row: the drafter starts with `context` tokens, then proposes and observes `samples` times."""
     rounds = samples + WARM_UP
@@ -94,18 +66,13 @@ def measure(kind: str, context: int, samples: int, options: Options, seed: int) 
         "drafted_mean": float(np.mean(drafted[WARM_UP:])),
         "propose": summary(propose_s[WARM_UP:]),
         "observe": summary(observe_s[WARM_UP:]),
-        "propose_samples_s": [round(value, 9) for value in propose_s[WARM_UP:]],
-        "observe_samples_s": [round(value, 9) for value in observe_s[WARM_UP:]],
     }
 
 
 def table(rows: list[dict[str, Any]]) -> str:
     lines = [f"{'stream':>9} {'context':>8} {'begin ms':>9} {'drafted':>8}   {'propose us':<19} observe us"]
     for row in rows:
-        cells = [
-            f"{1e6 * part['median_s']:6.2f} [{1e6 * part['low_s']:.2f}, {1e6 * part['high_s']:.2f}]"
-            for part in (row["propose"], row["observe"])
-        ]
+        cells = [cell(part, 1e-6) for part in (row["propose"], row["observe"])]
         lines.append(
             f"{row['stream']:>9} {row['context']:>8} {1e3 * row['begin_s']:>9.1f} {row['drafted_mean']:>8.2f}"
             f"   {cells[0]:<19} {cells[1]}"
@@ -121,34 +88,27 @@ def main() -> None:
     parser.add_argument(
         "--out",
         type=Path,
-        default=Path(__file__).parent / "records" / "proposal_time.json",
+        default=RECORDS / "proposal_time.json",
         help="where the record goes",
     )
     arguments = parser.parse_args()
     options = Options()
-    load_before = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     rows = [
         measure(kind, context, arguments.samples, options, arguments.seed)
         for kind in STREAMS
         for context in arguments.contexts
     ]
-    record = {
-        "schema": SCHEMA,
-        "what": "seconds per call of the ngram drafter, wall clock",
-        "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "machine": describe(),
-        "load_1min_before": load_before,
-        "options": asdict(options),
-        "budget": BUDGET,
-        "observed_tokens": OBSERVED,
-        "seed": arguments.seed,
-        "rows": rows,
-    }
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(record) + "\n", encoding="utf-8")
     print(table(rows))
     print(f"\nbudget {BUDGET} tokens, {OBSERVED} observed at once; median [95 % interval] of {arguments.samples} calls")
-    print(f"samples in {arguments.out}")
+    write_record(
+        arguments.out,
+        "seconds per call of the ngram drafter, wall clock",
+        rows,
+        options=asdict(options),
+        budget=BUDGET,
+        observed_tokens=OBSERVED,
+        seed=arguments.seed,
+    )
 
 
 if __name__ == "__main__":
