@@ -1,0 +1,149 @@
+"""`surefoot generate`: a model writes, token by token, and one line says how it went."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from surefoot.app.cli import errors, prompt, settings
+from surefoot.app.cli.command import Context, common
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from surefoot.core.types import Round
+    from surefoot.engine.config import Config
+    from surefoot.engine.generator import Generation, Model
+    from surefoot.engine.stats import Stats
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What --json prints. `config` holds nothing of this machine, `model` what runs here.
+
+    seed: None when nothing was drawn. rounds: the prefill first; times in seconds.
+    """
+
+    schema: int
+    surefoot: str
+    model: dict[str, Any]
+    config: Config
+    prompt_ids: list[int]
+    text: str
+    ids: list[int]
+    finish: str | None
+    seed: int | None
+    stats: Stats
+    rounds: Sequence[Round]
+
+
+def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
+    """Add this command to `surefoot`."""
+    parser = commands.add_parser(
+        "generate",
+        help="write after a prompt",
+        description="Streams what MODEL writes after a prompt to stdout, and a line of statistics to stderr.",
+        epilog=settings.installed_parts() if with_parts else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("model", metavar="MODEL", help="a folder, a GGUF file, a Hub id, or smollm2-135m")
+    prompt.add_to(parser)
+    settings.add_to(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of the text, every round in it")
+    common(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace, context: Context) -> int:
+    """The exit code, once the text is written."""
+    prompt.check(args)
+    config = settings.configure(args)
+    words, tools = prompt.read(args, context.stdin), prompt.read_tools(args)
+    model = load_model(args.model, config, context)
+    with model.generate(words, tools=tools) as generation:
+        interrupted = _write(generation, context, shown=not args.json)
+        stats = generation.stats()
+        if args.json:
+            _write_json(model, generation, context)
+        elif config.top_logprobs is not None:
+            _write_logprobs(model, generation, context)
+        if stats.output_tokens or not interrupted:
+            context.console.note(summary(generation, config, interrupted))
+        elif interrupted:
+            context.console.note("interrupted before the first token.")
+    return errors.INTERRUPTED if interrupted else errors.GOOD
+
+
+def load_model(name: str, config: Config, context: Context) -> Model:
+    """The model, while a terminal shows that it is being fetched or loaded."""
+    with context.console.working(f"loading {name}") as progress:
+        from surefoot.engine.generator import load
+
+        model = load(name, config, cache_dir=context.cache_dir, progress=progress)
+    context.interrupts.check()
+    return model
+
+
+def _write(generation: Generation, context: Context, shown: bool) -> bool:
+    """Writes the text as it comes; True when Ctrl-C ended it."""
+    console = context.console
+    try:
+        for _, piece in generation.steps():
+            # Nobody looks whether to stop before the prefill is done: until then Ctrl-C has to raise.
+            context.interrupts.stop_by(generation.cancel)
+            if shown and piece:
+                console.write(piece)
+    except KeyboardInterrupt:
+        pass
+    if shown and generation.text and not generation.text.endswith("\n") and console.out.isatty():
+        console.write("\n")
+    return context.interrupts.seen
+
+
+def _write_json(model: Model, generation: Generation, context: Context) -> None:
+    from importlib.metadata import version
+
+    from surefoot.app.cli.document import as_json
+
+    result = Result(
+        schema=SCHEMA,
+        surefoot=version("surefoot"),
+        model=model.describe(),
+        config=model.config,
+        prompt_ids=generation.prompt_ids.tolist(),
+        text=generation.text,
+        ids=generation.ids,
+        finish=generation.finish,
+        seed=generation.seed,
+        stats=generation.stats(),
+        rounds=generation.rounds,
+    )
+    context.console.write(as_json(result))
+
+
+def _write_logprobs(model: Model, generation: Generation, context: Context) -> None:
+    """One line per token on stderr: its text, the log of its probability, and the likeliest tokens there."""
+    spelled = model.tokenizer.token_text
+    for token in (token for round_ in generation.rounds for token in round_.logprobs or ()):
+        others = "".join(f"   {spelled(other)!r} {logprob:.3f}" for other, logprob in token.top)
+        context.console.note(f"{token.logprob:9.3f} {spelled(token.id)!r}{'   of' if others else ''}{others}")
+
+
+def summary(generation: Generation, config: Config, interrupted: bool = False) -> str:
+    """The line of statistics."""
+    stats = generation.stats()
+    drafts = "drafts off" if config.drafts.name == "off" else f"{config.drafts.name}/{config.policy.name}"
+    ending = "interrupted" if interrupted else f"finish {stats.finish}"
+    parts = [
+        f"{stats.output_tokens} tokens, {stats.tokens_per_second:.1f} tok/s",
+        f"{stats.rounds} rounds, {stats.rows} rows, {stats.accepted_per_round:.2f} accepted per round",
+        f"host {100 * stats.host_share:.1f} %",
+        ending,
+        drafts + (", near ties allowed" if config.allow_near_ties and config.drafts.name != "off" else ""),
+        "greedy" if generation.seed is None else f"seed {generation.seed}",
+    ]
+    return "; ".join(parts)

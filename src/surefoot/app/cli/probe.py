@@ -1,0 +1,108 @@
+"""One look at one runtime, in a process of its own: `python -m surefoot.app.cli.probe NAME` prints a JSON line.
+
+It runs apart because an import may crash, hang or print, and must not take the doctor with it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surefoot.core.errors import NotEligible, SurefootError
+from surefoot.core.ports import Target
+from surefoot.core.types import as_ids
+from surefoot.engine import parts
+
+# chosen: the smallest Llama with grouped heads, two layers and an even head width; it loads in milliseconds.
+_LAYERS, _WIDTH, _INNER, _HEADS, _KV_HEADS, _VOCABULARY, _CONTEXT = 2, 32, 64, 4, 2, 96, 64
+
+
+def look_at_runtime(name: str) -> dict[str, Any]:
+    """What happened when a tiny model wrote, drafted and rolled back on the runtime `name`."""
+    with tempfile.TemporaryDirectory(prefix="surefoot-") as folder:
+        try:
+            write_tiny_llama(Path(folder))
+            plugin = parts.find("target", name)
+            target: Target = plugin.build(plugin.options(), Path(folder))
+            return _try(target)
+        except NotEligible as error:
+            return {"works": False, "detail": str(error)}
+        except (SurefootError, ImportError, OSError) as error:
+            return {"works": False, "detail": f"{type(error).__name__}: {error}"}
+
+
+def _try(target: Target) -> dict[str, Any]:
+    session = target.open()
+    session.prefill(as_ids([1, 2, 3]))
+    first = session.extend(as_ids([4, 5, 6])).argmax().tolist()
+    session.commit(0)
+    again = session.extend(as_ids([4, 5, 6])).argmax().tolist()
+    session.close()
+    caps = target.caps
+    if first != again:
+        return {"works": False, "detail": f"three rows gave {first}, and after a rollback {again}"}
+    return {"works": True, "detail": "", "device": caps.device, "settings": dict(caps.settings)}
+
+
+def write_tiny_llama(folder: Path) -> None:
+    """A Llama of random weights, as config.json and model.safetensors, in `folder`."""
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": _WIDTH,
+        "intermediate_size": _INNER,
+        "num_hidden_layers": _LAYERS,
+        "num_attention_heads": _HEADS,
+        "num_key_value_heads": _KV_HEADS,
+        "vocab_size": _VOCABULARY,
+        "max_position_embeddings": _CONTEXT,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 10000.0,
+        "hidden_act": "silu",
+        "tie_word_embeddings": True,
+        "torch_dtype": "float32",
+    }
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (folder / "model.safetensors").write_bytes(_safetensors(dict(_weights())))
+
+
+def _weights() -> Iterator[tuple[str, np.ndarray[Any, np.dtype[np.float32]]]]:
+    noise = np.random.default_rng(0)
+    inner = _WIDTH // _HEADS * _KV_HEADS
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens": (_VOCABULARY, _WIDTH), "model.norm": (_WIDTH,)}
+    for layer in range(_LAYERS):
+        for name, shape in (
+            ("self_attn.q_proj", (_WIDTH, _WIDTH)),
+            ("self_attn.k_proj", (inner, _WIDTH)),
+            ("self_attn.v_proj", (inner, _WIDTH)),
+            ("self_attn.o_proj", (_WIDTH, _WIDTH)),
+            ("mlp.gate_proj", (_INNER, _WIDTH)),
+            ("mlp.up_proj", (_INNER, _WIDTH)),
+            ("mlp.down_proj", (_WIDTH, _INNER)),
+            ("input_layernorm", (_WIDTH,)),
+            ("post_attention_layernorm", (_WIDTH,)),
+        ):
+            shapes[f"model.layers.{layer}.{name}"] = shape
+    for name, shape in shapes.items():
+        values = noise.normal(size=shape) / np.sqrt(_WIDTH) if len(shape) == 2 else np.ones(shape)
+        yield f"{name}.weight", values.astype(np.float32)
+
+
+def _safetensors(tensors: Mapping[str, np.ndarray[Any, np.dtype[np.float32]]]) -> bytes:
+    """Source: the safetensors format, header length, JSON header, then the tensors without gaps."""
+    header, end = {}, 0
+    for name, values in tensors.items():
+        header[name] = {"dtype": "F32", "shape": values.shape, "data_offsets": [end, end + values.nbytes]}
+        end += values.nbytes
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + b"".join(values.tobytes() for values in tensors.values())
+
+
+if __name__ == "__main__":
+    print(json.dumps(look_at_runtime(sys.argv[1])))  # noqa: T201 - this line is what the process is for
