@@ -78,7 +78,7 @@ def next_law(logits: Floats, sampling: Sampling, history: History) -> Law:
     """The law that the next token is drawn from.
 
     Shapes: logits (V,) float32, untouched.
-    Raises: TargetError when the model gave NaN; ConfigError when no token is left.
+    Raises: TargetError when the model gave NaN or +inf; ConfigError when no token is left.
     Source: order and edges of the warpers of transformers: ties at the top-k border stay, top-p keeps a token while
     the mass of the likelier ones is below p (equal probabilities: lower id first), min-p compares with the largest.
     """
@@ -101,8 +101,10 @@ def next_law(logits: Floats, sampling: Sampling, history: History) -> Law:
 
 
 def _check(largest: float) -> None:
-    if np.isnan(largest):
-        raise TargetError("the model gave logits that are not numbers", backend="any", operation="logits")
+    if np.isnan(largest) or largest == np.inf:
+        raise TargetError(
+            f"the model gave a logit of {largest}, from which no token can be drawn", backend="any", operation="logits"
+        )
     if largest == -np.inf:
         raise ConfigError("every token is banned at this position; take some out of banned or logit_bias.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from surefoot.core.errors import ConfigError
+from surefoot.core.errors import ConfigError, LawError
 from surefoot.core.ports import Scan
 from surefoot.core.types import Finish
 
@@ -40,5 +40,7 @@ class Limits:
         if self.scan is not None:
             stopped = self.scan(new_ids[:kept])
             if stopped is not None:
+                if not 1 <= stopped <= kept:
+                    raise LawError(f"the scanner keeps {stopped} of the {kept} tokens that it was shown")
                 kept, finish = stopped, "stop"
         return kept, finish

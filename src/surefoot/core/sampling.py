@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 
 from surefoot.core.errors import ConfigError
 
+COLDEST = 1e-4
+"""chosen: logits of any model divided by this stay finite in float32; colder is greedy in all but name."""
+
 
 def _refuse(name: str, value: object, wanted: str) -> ConfigError:
     return ConfigError(f"{name} must be {wanted}; got {value}.")
@@ -48,8 +51,8 @@ class Sampling:
         self._check_penalties()
 
     def _check_shape(self) -> None:
-        if not (math.isfinite(self.temperature) and 0 <= self.temperature <= 100):
-            raise _refuse("temperature", self.temperature, "between 0 (greedy) and 100")
+        if not (self.temperature == 0 or COLDEST <= self.temperature <= 100):
+            raise _refuse("temperature", self.temperature, f"0 (greedy) or from {COLDEST} to 100")
         if self.top_k < 0:
             raise _refuse("top_k", self.top_k, "0 (off) or a number of tokens")
         if not 0 < self.top_p <= 1:
