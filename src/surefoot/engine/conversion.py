@@ -1,0 +1,73 @@
+"""Models turned into what OpenVINO reads, once, and kept in the cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from surefoot.core.errors import ConfigError, NotEligible
+from surefoot.engine.models import ModelFiles
+from surefoot.engine.tokenizer import load_tokenizer
+
+WEIGHTS = ("fp16", "int8", "int4")
+_SMALL = 4 * 10**9
+"""chosen: weights of up to 4 GB in fp16 fit beside everything else on a machine of 8 GB; larger ones become int8."""
+
+Progress = Callable[[int, int], None]
+
+
+def openvino_folder(files: ModelFiles, cache_dir: Path, weights: str, progress: Progress | None = None) -> Path:
+    """The OpenVINO folder made from a GGUF file or a folder of safetensors; made now when the cache has none.
+
+    `weights` is fp16, int8 or int4, or "auto": fp16 where that stays small, else int8.
+    Raises: ConfigError for a format that does not exist or a disk that is full; NotEligible for a family that cannot
+    be exported.
+    """
+    chosen = _choose(files, weights)
+    out = cache_dir / "openvino" / f"{files.path.stem}-{chosen}-{_identity(files)}"
+    if not out.is_dir():
+        export_openvino(files, out, chosen, progress)
+    return out
+
+
+def export_openvino(files: ModelFiles, out: Path, weights: str, progress: Progress | None = None) -> object:
+    """The report of writing the model and its tokenizer as an OpenVINO folder at `out`, whole or not at all."""
+    try:
+        from surefoot.targets.openvino.export import export
+    except ImportError as error:
+        raise NotEligible(f"{error.name or error} is needed to export: pip install 'surefoot[openvino]'.") from error
+    return export(files.path, out, _choose(files, weights), extra_files=_tokenizer_files(files), progress=progress)  # type: ignore[arg-type]
+
+
+def _choose(files: ModelFiles, weights: str) -> str:
+    if weights == "auto":
+        return "fp16" if _fp16_bytes(files) <= _SMALL else "int8"
+    if weights not in WEIGHTS:
+        raise ConfigError(f"weights must be auto, {', '.join(WEIGHTS)}; got {weights}.")
+    return weights
+
+
+def _fp16_bytes(files: ModelFiles) -> int:
+    """Bytes that the weights take in fp16, at the most: the file's bits per weight are at least 4 in a GGUF, 8 else."""
+    held = sum(path.stat().st_size for path in files.weights)
+    return held * (4 if files.format == "gguf" else 1)
+
+
+def _identity(files: ModelFiles) -> str:
+    """Changes whenever the model's files do: their places, sizes and times, not their contents, which take seconds."""
+    digest = hashlib.sha256()
+    for path in files.weights:
+        state = path.stat()
+        digest.update(f"{path.resolve()}\0{state.st_size}\0{state.st_mtime_ns}\0".encode())
+    return digest.hexdigest()[:16]
+
+
+def _tokenizer_files(files: ModelFiles) -> Mapping[str, bytes]:
+    """The tokenizer and chat template as files that transformers, Optimum and OpenVINO GenAI read."""
+    if files.format != "gguf":
+        return {}
+    with tempfile.TemporaryDirectory(prefix="surefoot-") as folder:
+        load_tokenizer(files).library.save_pretrained(folder)
+        return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
