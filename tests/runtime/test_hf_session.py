@@ -17,9 +17,6 @@ from surefoot.targets.hf import PLUGIN, Options
 pytest.importorskip("torch", reason="the transformers target needs torch")
 pytest.importorskip("transformers", reason="the transformers target needs transformers")
 
-# chosen: float32 rounding moves these logits (spread about 30) by less than 1e-4, a wrong mask or position by over 0.1.
-TOLERANCE = 2e-3
-
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
@@ -58,9 +55,9 @@ def fresh_row(target: Any, ids: np.ndarray) -> np.ndarray:
 
 
 def assert_same(row: np.ndarray, expected: np.ndarray) -> None:
-    assert np.abs(row - expected).max() < TOLERANCE
+    assert np.abs(row - expected).max() < hf_tiny.TOLERANCE
     top = np.sort(expected)[-2:]
-    if top[1] - top[0] > 2 * TOLERANCE:
+    if top[1] - top[0] > 2 * hf_tiny.TOLERANCE:
         assert row.argmax() == expected.argmax()
 
 
@@ -85,7 +82,7 @@ class TestMixes:
     """A1: after any mix of verbs, rows are those of a fresh prefill of the committed ids."""
 
     @pytest.mark.parametrize("family", hf_tiny.FAMILIES)
-    @pytest.mark.parametrize("seed", range(4))
+    @pytest.mark.parametrize("seed", range(2))
     def test_any_mix_of_verbs_leaves_no_trace(self, targets: dict[str, Any], family: str, seed: int) -> None:
         target, rng = targets[family], np.random.default_rng(seed)
         session = target.open()
@@ -285,7 +282,7 @@ class TestTaps:
             assert at[name].shape == (5, 32)
             assert block.tap(name).shape == (3, 32)
             both = torch.cat([at[name], block.tap(name)])
-            assert float((both - states[0]).abs().max()) < TOLERANCE
+            assert float((both - states[0]).abs().max()) < hf_tiny.TOLERANCE
 
     def test_hooks_are_gone_after_each_forward(self, llama: Any, torch_model: Any) -> None:
         before = hooks_of(torch_model)

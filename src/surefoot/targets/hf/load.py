@@ -57,15 +57,15 @@ def _build(options: Options, checkpoint: Checkpoint) -> HfTarget:
         raise NotEligible(
             f"the model predicts {trial.vocab_size} ids and reads {runner.embeddings}: some could never be fed back"
         )
-    runner = replace(runner, trees=trial.trees, places=runner.places[:max_length])
+    runner = replace(runner, steerable=trial.steerable, places=runner.places[:max_length])
     caps = Caps(
         backend="hf",
         vocab_size=trial.vocab_size,
         max_length=max_length,
         max_rows=min(MAX_ROWS, max_length),
         discipline="truncate",
-        can_pad=runner.takes_positions,
-        can_tree=trial.trees,
+        can_pad=trial.steerable,
+        can_tree=trial.steerable,
         tap_names=runner.stack.names if runner.stack else (),
         device=str(device),
         row_class=_row_class(runner),
@@ -110,6 +110,8 @@ def _config(checkpoint: Checkpoint) -> Any:
     with _translated(checkpoint):
         if checkpoint.gguf is None:
             kind = PreTrainedConfig.get_config_dict(checkpoint.folder, local_files_only=True)[0].get("model_type")
+            if kind is None:
+                raise ConfigError(f"{checkpoint.folder / 'config.json'} names no model_type: fetch the model again")
             if kind not in CONFIG_MAPPING:
                 raise NotEligible(
                     f"transformers does not know the model type {kind}, and code that comes with a model is never run: "
@@ -137,6 +139,8 @@ def _model(options: Options, checkpoint: Checkpoint, config: Any, device: Any) -
             use_safetensors=True,
             trust_remote_code=False,
             output_loading_info=True,
+            # Counted below: transformers would put the names of the tensors into its log and not into its error.
+            ignore_mismatched_sizes=True,
             **attention,
             **_gguf(checkpoint),
         )
@@ -173,7 +177,8 @@ def _translated(checkpoint: Checkpoint) -> Iterator[None]:
 def _check_loaded(info: Any) -> None:
     """Raises ConfigError when transformers filled in weights that the files lack: it would only have warned."""
     for what, key in (("lack", "missing_keys"), ("have other shapes for", "mismatched_keys")):
-        names = sorted(str(name) for name in info.get(key) or ())
+        # A mismatch comes with both shapes, a missing tensor by its name alone.
+        names = sorted(str(name[0] if isinstance(name, tuple) else name) for name in info.get(key) or ())
         if names:
             raise ConfigError(
                 f"the weights {what} {len(names)} tensors of this model ({names[0]}): "
@@ -208,7 +213,7 @@ def _runner(model: Any, device: Any, max_length: int) -> Runner:
         embeddings=int(model.get_input_embeddings().num_embeddings),
         stack=find_stack(model, int(text.num_hidden_layers)),
         attention=str(text._attn_implementation),
-        trees=False,
+        steerable=False,
     )
 
 

@@ -21,7 +21,8 @@ class Runner:
     `accepts` are the argument names of its forward. `places` (max_length,) int64 holds 0, 1, 2 ... on the device, so
     that positions are views. `windows` maps each attention type to its sliding window, None for full attention; one
     entry under "" stands for a model with a single type; no mapping means that trees cannot be masked. `embeddings`
-    is how many ids can be read.
+    is how many ids can be read. `steerable`: it was seen to take masks and positions from outside; then it scores
+    trees, and has no table of its own that padding could run off at the end of the context.
     """
 
     model: Any
@@ -34,7 +35,7 @@ class Runner:
     embeddings: int
     stack: Stack | None
     attention: str
-    trees: bool
+    steerable: bool
 
     @property
     def max_length(self) -> int:
@@ -42,7 +43,7 @@ class Runner:
 
     @property
     def takes_positions(self) -> bool:
-        """Positions can be given, so rows may be padded at the end of the context, or stand in a tree."""
+        """Positions can be given."""
         return "position_ids" in self.accepts
 
     def tokens(self, ids: Ids) -> Any:

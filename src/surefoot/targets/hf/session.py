@@ -197,9 +197,9 @@ class HfSession:
             raise LawError(f"extend of {rows} rows with a width of {wide}")
         if tail and (tree or links is not None):
             raise LawError("a tree must be the only extend before its commit")
-        if tree and not self._runner.trees:
+        if tree and not self._runner.steerable:
             raise LawError("extend with parents on a target that cannot score trees (caps.can_tree)")
-        if wide > rows and not self._runner.takes_positions:
+        if wide > rows and not self._runner.steerable:
             raise LawError("extend with a width on a target that cannot pad (caps.can_pad)")
         if wide > self._max_rows:
             raise CapacityError(f"{wide} rows are more than the {self._max_rows} of one extend")

@@ -40,7 +40,7 @@ class Trial:
     """What a model showed on eight tokens."""
 
     vocab_size: int
-    trees: bool
+    steerable: bool
 
 
 def try_out(runner: Runner) -> Trial:
@@ -72,7 +72,7 @@ def _tree_holds(runner: Runner, ids: np.ndarray[Any, Any], chain: list[Floats]) 
     """Whether rows of a tree, and a row after a path was committed, equal those of the chain a, b, c."""
     prompt, (a, b, c) = ids[:4], ids[4:]
     try:
-        session = HfSession(replace(runner, trees=True), (), MAX_ROWS)
+        session = HfSession(replace(runner, steerable=True), (), MAX_ROWS)
         session.prefill(prompt)
         tree = session.extend(as_ids([a, c, b]), parents=[-1, -1, 0])
         rows = [tree.logits(0), tree.logits(2)]
