@@ -70,6 +70,21 @@ def byte_level() -> PreTrainedTokenizerFast:
     return library
 
 
+class PythonOnly:
+    """The same tokenizer as transformers has it for models without a tokenizers backend: decode is all there is."""
+
+    def __init__(self, library: PreTrainedTokenizerFast) -> None:
+        self._library = library
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "backend_tokenizer":
+            raise AttributeError(name)
+        return getattr(self._library, name)
+
+    def __len__(self) -> int:
+        return len(self._library)
+
+
 def _spell(text: str | bytes) -> str:
     data = text.encode() if isinstance(text, str) else text
     table = dict(zip(_BYTES, _CHARS, strict=True))
@@ -88,6 +103,7 @@ BUILDERS = {
     "metaspace": metaspace,
     "wordpiece": wordpiece,
     "byte_level": byte_level,
+    "python only": lambda: PythonOnly(byte_level()),
 }
 SPELLINGS = {
     "sentencepiece": "byte_fallback",
@@ -95,6 +111,7 @@ SPELLINGS = {
     "metaspace": "text",
     "wordpiece": "text",
     "byte_level": "byte_level",
+    "python only": "text",
 }
 
 

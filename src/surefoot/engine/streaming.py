@@ -129,8 +129,6 @@ class _Window:
     the tokens before it, and what those spell on their own is taken off.
     """
 
-    _MAX_BLANK = 16  # chosen: no decoder drops that many spaces at the beginning
-
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._ids: list[int] = []
@@ -151,7 +149,9 @@ class _Window:
         if token.spelling == "text" and text.endswith("\ufffd"):
             return ""
         new = text[len(self._known) :]
-        self._move_on()
+        # What this token completed is final, and enough to decode the next tokens after.
+        self._ids = self._ids[self._n_known :]
+        self._n_known, self._known = len(self._ids), token.decode(self._ids)
         return new
 
     def provisional(self) -> str:
@@ -164,16 +164,6 @@ class _Window:
 
     def rest(self) -> str:
         return self._tokenizer.decode(self._ids)[len(self._known) :]
-
-    def _move_on(self) -> None:
-        """Every token is final: keep enough of them to decode the next ones after."""
-        fresh = self._ids[self._n_known :]
-        # While nothing is spelled, a decoder may still be waiting for a leading space to drop.
-        if self._tokenizer.decode(fresh):
-            self._ids = fresh
-        elif len(self._ids) > self._MAX_BLANK:
-            self._ids = self._ids[-self._MAX_BLANK // 2 :]
-        self._n_known, self._known = len(self._ids), self._tokenizer.decode(self._ids)
 
 
 def _n_unfinished(run: bytearray) -> int:
