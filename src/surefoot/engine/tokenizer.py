@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 from surefoot.core.errors import ConfigError
 from surefoot.core.types import Ids, as_ids
 from surefoot.engine.gguf_header import read_header
-from surefoot.engine.models import ModelFiles
+from surefoot.engine.models import ModelFiles, json_object
 
 Spelling = Literal["byte_level", "byte_fallback", "text"]
 """How tokens become text: each is bytes; some are one byte, as in <0xE4>; or only whole texts can be decoded."""
@@ -149,20 +147,8 @@ def _from_folder(files: ModelFiles) -> Tokenizer:
     except Exception as error:  # whatever is wrong with its files, the tokenizer library fails in its own ways
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ConfigError(f"the tokenizer in {files.path} cannot be loaded: {first}") from error
-    settings = _json_object(files.path / "generation_config.json") or _json_object(files.path / "config.json")
+    settings = json_object(files.path / "generation_config.json") or json_object(files.path / "config.json")
     return Tokenizer(files.name, library, _ids(settings.get("eos_token_id"), library.eos_token_id))
-
-
-def _json_object(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read as JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise ConfigError(f"{path} holds a {type(value).__name__} where settings by name belong")
-    return value
 
 
 def _ids(*values: object) -> frozenset[int]:
