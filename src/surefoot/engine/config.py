@@ -29,7 +29,8 @@ class Config:
 
     runtime "auto" takes the runtime that fits the model's format. `seed` None draws one when sampling and reports it.
     `top_logprobs` None reports no log-probabilities, 0 those of the emitted tokens alone.
-    `raw` sends the prompt as it is, without the model's chat template.
+    `raw` sends the prompt as it is, without the model's chat template. `weights` is the format that a runtime gets
+    which reads none of the model's own: fp16, int8, int4, or auto (fp16 where it stays small, else int8).
     """
 
     runtime: Part = field(default_factory=lambda: Part("auto"))
@@ -44,6 +45,7 @@ class Config:
     top_logprobs: int | None = None
     allow_near_ties: bool = False
     raw: bool = False
+    weights: str = "auto"
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:

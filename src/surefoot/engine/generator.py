@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,6 +19,7 @@ from surefoot.core.ports import Clock, Drafter, Policy, Session, Target
 from surefoot.core.types import Finish, Ids, Round, as_ids
 from surefoot.engine import models, parts
 from surefoot.engine.config import Config, Part
+from surefoot.engine.conversion import openvino_folder
 from surefoot.engine.embedded import Progress
 from surefoot.engine.stats import Stats, summarise
 from surefoot.engine.streaming import TextStream
@@ -26,8 +28,20 @@ from surefoot.engine.tokenizer import Tokenizer, load_tokenizer
 Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int] | Ids
 """A text, messages for the model's chat template, or token ids that are taken as they are."""
 
-READS: Mapping[str, tuple[models.Format, ...]] = {"hf": ("safetensors", "gguf")}
-"""What the built-in runtimes read, best first; `auto` takes the first runtime that reads the model."""
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What a built-in runtime reads, best first, and the module that has to be installed for it."""
+
+    reads: tuple[models.Format, ...]
+    module: str
+
+
+RUNTIMES: Mapping[str, Runtime] = {
+    "openvino": Runtime(("openvino", "gguf", "safetensors"), "openvino"),
+    "hf": Runtime(("safetensors", "gguf"), "torch"),
+}
+"""The order in which `auto` tries them: the fastest here first. openvino converts what is not in its own format."""
 
 
 def load(
@@ -39,41 +53,56 @@ def load(
 ) -> Model:
     """The model called `model` (see `models.resolve`) on the runtime of `config`, ready to write.
 
-    Raises: ConfigError for files or options that do not hold; NotEligible where the runtime cannot do this.
+    Raises: ConfigError for files or options that do not hold; NotEligible where no runtime can do this.
     """
     config = config or Config()
-    name = config.runtime.name
-    formats = models.FORMATS if name == "auto" else READS.get(name, models.FORMATS)
-    files = models.resolve(model, cache_dir, formats=formats, progress=progress)
-    if name == "auto":
-        name = _runtime_for(files)
+    if config.runtime.name != "auto":
+        return _load(model, config, config.runtime.name, cache_dir, progress)
+    known = parts.names("target")
+    installed = [name for name, runtime in RUNTIMES.items() if name in known and find_spec(runtime.module)]
+    if not installed:
+        raise NotEligible("no runtime is installed; the quickest to install is: pip install 'surefoot[openvino]'.")
+    refusals: list[str] = []
+    for name in installed:
+        try:
+            return replace(_load(model, config, name, cache_dir, progress), passed_over=tuple(refusals))
+        except NotEligible as error:
+            refusals.append(f"{name}: {error}")
+    raise NotEligible(f"no installed runtime can run {model}", refusals)
+
+
+def _load(model: str, config: Config, name: str, cache_dir: Path, progress: Progress | None) -> Model:
+    known = RUNTIMES.get(name)
+    files = models.resolve(model, cache_dir, formats=known.reads if known else models.FORMATS, progress=progress)
     plugin = parts.find("target", name)
     options = parts.make_options(plugin, config.runtime.options, "runtime")
+    path = files.path
+    if name == "openvino" and files.format != "openvino":
+        path = openvino_folder(files, cache_dir, config.weights, progress)
     tokenizer = load_tokenizer(files)
-    target: Target = plugin.build(options, files.path)
+    target: Target = plugin.build(options, path)
     if tokenizer.vocab_size > target.caps.vocab_size:
         raise NotEligible(
             f"the tokenizer of {model} has {tokenizer.vocab_size} tokens and the model only {target.caps.vocab_size}; "
             "they do not belong together."
         )
-    return Model(files, target, tokenizer, replace(config, runtime=Part(name, config.runtime.options)))
-
-
-def _runtime_for(files: models.ModelFiles) -> str:
-    for name, formats in READS.items():
-        if files.format in formats:
-            return name
-    raise NotEligible(f"no built-in runtime reads {files.format} models such as {files.path}.")
+    return Model(files, path, target, tokenizer, replace(config, runtime=Part(name, config.runtime.options)))
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Weights, tokenizer and configuration. Every generation opens a session of its own."""
+    """Weights, tokenizer and configuration. Every generation opens a session of its own.
+
+    `path` is what the runtime reads: the model's own files, or what they were converted to. `passed_over` says why
+    `auto` did not take a runtime that it prefers.
+    """
 
     files: models.ModelFiles
+    path: Path
     target: Target
     tokenizer: Tokenizer
     config: Config
+    passed_over: tuple[str, ...] = ()
 
     def generate(
         self,
@@ -117,7 +146,7 @@ class Model:
         caps = self.target.caps
         return {
             "model": self.files.name,
-            "path": str(self.files.path),
+            "path": str(self.path),
             "format": self.files.format,
             "runtime": caps.backend,
             "device": caps.device,
