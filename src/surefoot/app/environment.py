@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,16 @@ class Environment:
         from surefoot.engine.embedded import user_cache_dir
 
         return user_cache_dir(self.variables)
+
+
+def hush(variables: MutableMapping[str, str], quiet: bool) -> None:
+    """Tell libraries not to talk on stderr: what matters in what they say is raised or reported by us.
+
+    What the user has set stays. transformers 5 reads its level from nowhere else before it is imported.
+    """
+    variables.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    if quiet:
+        variables.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
 def read(variables: Mapping[str, str]) -> Environment:

@@ -85,6 +85,8 @@ def load_model(name: str, config: Config, context: Context) -> Model:
 
         model = load(name, config, cache_dir=context.cache_dir, progress=progress)
     context.interrupts.check()
+    for refusal in model.passed_over:
+        context.console.note(f"passed over {errors.as_line(refusal)}")
     return model
 
 
@@ -146,4 +148,4 @@ def summary(generation: Generation, config: Config, interrupted: bool = False) -
         drafts + (", near ties allowed" if config.allow_near_ties and config.drafts.name != "off" else ""),
         "greedy" if generation.seed is None else f"seed {generation.seed}",
     ]
-    return "; ".join(parts)
+    return "; ".join(parts) + "."

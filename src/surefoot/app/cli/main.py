@@ -47,6 +47,7 @@ def _guarded(argv: Sequence[str] | None, interrupts: Interrupts) -> int:
     """The exit code of the command, whatever happens in it."""
     import os
     import sys
+    import warnings
 
     from surefoot.app import environment
     from surefoot.app.cli import console, errors
@@ -54,6 +55,9 @@ def _guarded(argv: Sequence[str] | None, interrupts: Interrupts) -> int:
     arguments = sys.argv[1:] if argv is None else list(argv)
     env = environment.read(os.environ)
     quiet = "--quiet" in arguments or "-q" in arguments
+    environment.hush(os.environ, quiet)
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
     terminal = console.open_console(quiet=quiet, no_color=env.no_color)
     try:
         code = _run(arguments, terminal, interrupts, env)

@@ -20,7 +20,8 @@ from surefoot.core.types import as_ids
 from surefoot.engine import parts
 
 # chosen: the smallest Llama with grouped heads, two layers and an even head width; it loads in milliseconds.
-_LAYERS, _WIDTH, _INNER, _HEADS, _KV_HEADS, _VOCABULARY, _CONTEXT = 2, 32, 64, 4, 2, 96, 64
+_LAYERS, _WIDTH, _INNER, _HEADS, _KV_HEADS = 2, 32, 64, 4, 2
+_VOCABULARY, _CONTEXT = 96, 64
 
 
 def look_at_runtime(name: str) -> dict[str, Any]:
@@ -50,7 +51,7 @@ def _try(target: Target) -> dict[str, Any]:
     return {"works": True, "detail": "", "device": caps.device, "settings": dict(caps.settings)}
 
 
-def write_tiny_llama(folder: Path) -> None:
+def write_tiny_llama(folder: Path, vocabulary: int = _VOCABULARY, context: int = _CONTEXT) -> None:
     """A Llama of random weights, as config.json and model.safetensors, in `folder`."""
     config = {
         "architectures": ["LlamaForCausalLM"],
@@ -60,8 +61,8 @@ def write_tiny_llama(folder: Path) -> None:
         "num_hidden_layers": _LAYERS,
         "num_attention_heads": _HEADS,
         "num_key_value_heads": _KV_HEADS,
-        "vocab_size": _VOCABULARY,
-        "max_position_embeddings": _CONTEXT,
+        "vocab_size": vocabulary,
+        "max_position_embeddings": context,
         "rms_norm_eps": 1e-5,
         "rope_theta": 10000.0,
         "hidden_act": "silu",
@@ -69,13 +70,13 @@ def write_tiny_llama(folder: Path) -> None:
         "torch_dtype": "float32",
     }
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    (folder / "model.safetensors").write_bytes(_safetensors(dict(_weights())))
+    (folder / "model.safetensors").write_bytes(_safetensors(dict(_weights(vocabulary))))
 
 
-def _weights() -> Iterator[tuple[str, np.ndarray[Any, np.dtype[np.float32]]]]:
+def _weights(vocabulary: int) -> Iterator[tuple[str, np.ndarray[Any, np.dtype[np.float32]]]]:
     noise = np.random.default_rng(0)
     inner = _WIDTH // _HEADS * _KV_HEADS
-    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens": (_VOCABULARY, _WIDTH), "model.norm": (_WIDTH,)}
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens": (vocabulary, _WIDTH), "model.norm": (_WIDTH,)}
     for layer in range(_LAYERS):
         for name, shape in (
             ("self_attn.q_proj", (_WIDTH, _WIDTH)),
