@@ -22,7 +22,8 @@ from openvino_run import ov_logits  # noqa: E402
 from openvino_tiny import VARIANTS, expected_logits, tiny, write_gguf  # noqa: E402
 
 from surefoot.core.errors import ConfigError, NotEligible  # noqa: E402
-from surefoot.targets.openvino.export import export, is_exported  # noqa: E402
+from surefoot.targets.openvino.export import export  # noqa: E402
+from surefoot.targets.openvino.names import is_exported  # noqa: E402
 from surefoot.targets.openvino.weights import pack_nibbles, quantise  # noqa: E402
 
 IDS = np.random.default_rng(3).integers(3, 211, 40).tolist()
@@ -133,7 +134,7 @@ def test_trees_take_one_line_of_slots_per_row(tmp_path: Path) -> None:
 
     def infer(ids: list[int], positions: list[int], mask: np.ndarray) -> np.ndarray:
         feeds = {"input_ids": np.array([ids]), "position_ids": np.array([positions])}
-        request.infer({**feeds, "attention_mask": mask[None, None].astype(np.int64), "beam_idx": beam})
+        request.infer({**feeds, "attention_mask": mask[None, None].astype(bool), "beam_idx": beam})
         return request.get_tensor("logits").data[0].copy()
 
     prompt = IDS[:10]

@@ -15,16 +15,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from surefoot.core.errors import ConfigError
 from surefoot.targets.openvino.gguf_source import GgufSource
+from surefoot.targets.openvino.names import MODEL_FILE, RECORD_FILE, is_exported, reason
 from surefoot.targets.openvino.safetensors_source import SafetensorsSource
 from surefoot.targets.openvino.spec import Source
 from surefoot.targets.openvino.weights import Scratch, WeightFormat, Weights
 
-MODEL_FILE = "openvino_model.xml"
-RECORD_FILE = "surefoot_export.json"
 SCHEMA = 1
 
 Progress = Callable[[int, int], None]
@@ -88,11 +87,6 @@ def export(
     )
 
 
-def is_exported(path: Path) -> bool:
-    """Whether the folder holds a whole OpenVINO language model, ours or another tool's."""
-    return (path / MODEL_FILE).is_file() and (path / MODEL_FILE).with_suffix(".bin").is_file()
-
-
 def open_source(model: Path) -> Source:
     """The weights behind a path. Raises: ConfigError for a path that is no model."""
     if model.is_file() and model.suffix.lower() == ".gguf":
@@ -154,7 +148,7 @@ def _write_model(
         free = shutil.disk_usage(folder).free
         raise ConfigError(
             f"OpenVINO could not write the model under {folder.parent}, where {free} bytes are free"
-            f" ({first_line(error)}); nothing was left behind, so make room and try again"
+            f" ({reason(error)}); nothing was left behind, so make room and try again"
         ) from error
     finally:
         scratch.close()
@@ -240,9 +234,3 @@ def _disk_errors(out: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ConfigError(f"cannot write {out}: {error.strerror}; nothing was left behind") from error
-
-
-def first_line(error: Any) -> str:
-    """The runtime's reason without its stack of checks and source lines."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__

@@ -41,7 +41,7 @@ class Inputs:
 
 
 def build(source: Source, weights: Weights, trees: bool) -> Any:
-    """The whole model. With `trees`, attention_mask is (batch, 1, n, past + n): one line of visible slots per row."""
+    """The whole model. With `trees`, attention_mask is (batch, 1, n, past + n) booleans: the slots that each row sees."""
     import openvino as ov
     from openvino import opset13 as ops
 
@@ -69,13 +69,13 @@ def make_inputs(spec: ModelSpec, trees: bool) -> Inputs:
     from openvino import opset13 as ops
 
     ids = _parameter([-1, -1], np.int64, "input_ids")
-    mask_shape = [-1, 1, -1, -1] if trees else [-1, -1]
-    attention_mask = _parameter(mask_shape, np.int64, "attention_mask")
+    mask_shape, mask_type = ([-1, 1, -1, -1], np.bool_) if trees else ([-1, -1], np.int64)
+    attention_mask = _parameter(mask_shape, mask_type, "attention_mask")
     position_ids = _parameter([-1, -1], np.int64, "position_ids")
     beam_idx = _parameter([-1], np.int32, "beam_idx")
     batch = ops.gather(ops.shape_of(ids), _ints([0]), _ints(0))
     seen = attention_mask if trees else _causal(ids, attention_mask)
-    mask = ops.select(ops.convert(seen, "boolean"), _float(0.0), _float(MASKED))
+    mask = ops.select(seen, _float(0.0), _float(MASKED))
     cos, sin = _rotary(spec, batch, position_ids)
     return Inputs(ids, attention_mask, position_ids, beam_idx, batch, mask, cos, sin)
 

@@ -1,0 +1,167 @@
+"""From an OpenVINO folder to a target that was compiled and tried out."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from surefoot.core.errors import ConfigError, NotEligible
+from surefoot.core.types import Caps, RowClass
+from surefoot.targets.openvino.layout import Layout, read_layout
+from surefoot.targets.openvino.names import MODEL_FILE, RECORD_FILE, is_exported, reason
+
+if TYPE_CHECKING:
+    from surefoot.targets.openvino import Options
+    from surefoot.targets.openvino.target import OpenvinoTarget
+
+MAX_ROWS = 256
+"""chosen: logits of 256 rows of a 152k vocabulary are 156 MB."""
+
+_CACHE = ("auto", "f32", "f16", "bf16", "u8")
+_ARITHMETIC = ("auto", "f32", "bf16", "f16")
+_READ_BACK = ("INFERENCE_PRECISION_HINT", "KV_CACHE_PRECISION", "DYNAMIC_QUANTIZATION_GROUP_SIZE")
+
+
+def load(options: Options, folder: Path) -> OpenvinoTarget:
+    """The target for the model in `folder`, compiled and tried out on one token."""
+    _check_options(options)
+    if importlib.util.find_spec("openvino") is None:
+        raise NotEligible('the openvino target needs openvino: pip install "surefoot[openvino]"')
+    from surefoot.targets.openvino.target import OpenvinoTarget
+
+    _check_folder(folder)
+    record, config = _read(folder / RECORD_FILE), _read(folder / "config.json")
+    graph = _read_graph(folder)
+    layout = read_layout(graph, folder, bool(record.get("trees", False)))
+    window = None if record else _window(config)
+    max_length = _max_length(options, record, config, window, folder)
+    vocab = layout.vocab or config.get("vocab_size")
+    if not vocab:
+        raise NotEligible(f"{folder} does not say how large its vocabulary is, neither in its graph nor in config.json")
+
+    def describe(compiled: Any) -> Caps:
+        return _caps(options, layout, compiled, record, int(vocab), max_length)
+
+    return OpenvinoTarget(graph, layout, options.device, runtime_settings(options), describe, window)
+
+
+def runtime_settings(options: Options) -> dict[str, Any]:
+    """The properties that the model is compiled with."""
+    cpu = options.device.upper() == "CPU"
+    settings: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY"}
+    settings["KV_CACHE_PRECISION"] = "f16" if options.cache_precision == "auto" else options.cache_precision
+    settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = options.activation_group
+    if options.precision != "auto" or cpu:
+        settings["INFERENCE_PRECISION_HINT"] = "f32" if options.precision == "auto" else options.precision
+    if options.threads is not None:
+        settings["INFERENCE_NUM_THREADS"] = options.threads
+    if options.cache_dir is not None:
+        settings["CACHE_DIR"] = options.cache_dir
+    return settings
+
+
+def row_class(options: Options) -> RowClass:
+    """What is known of these settings.
+
+    Source: measured 2026-11-30, 2-core x86 with AVX2, OpenVINO 2026.4, studies/openvino-rows.md.
+    """
+    exact = options.cache_precision in ("auto", "f16", "f32") and options.precision in ("auto", "f32")
+    return "identical" if exact and options.device.upper() == "CPU" and options.activation_group == 0 else "near-tie"
+
+
+def _check_options(options: Options) -> None:
+    if options.cache_precision not in _CACHE:
+        raise ConfigError(f"cache_precision must be one of {', '.join(_CACHE)}; got {options.cache_precision!r}")
+    if options.precision not in _ARITHMETIC:
+        raise ConfigError(f"precision must be one of {', '.join(_ARITHMETIC)}; got {options.precision!r}")
+    if options.threads is not None and options.threads < 1:
+        raise ConfigError(f"threads must be at least 1; got {options.threads}")
+    if options.ctx_size is not None and options.ctx_size < 2:
+        raise ConfigError(f"ctx_size must be at least 2; got {options.ctx_size}")
+    if options.activation_group < 0:
+        raise ConfigError(f"activation_group must be 0 or a group length; got {options.activation_group}")
+
+
+def _check_folder(folder: Path) -> None:
+    if is_exported(folder):
+        return
+    if not folder.exists():
+        raise ConfigError(f"{folder} does not exist; name a folder with {MODEL_FILE}")
+    if (folder / MODEL_FILE).is_file():
+        raise ConfigError(f"{folder} holds {MODEL_FILE} without its weights (.bin); copy the whole folder again")
+    raise ConfigError(
+        f"{folder} holds no OpenVINO model; make one with: surefoot export {folder} --to openvino --out FOLDER"
+    )
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read {path}: {error}") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _read_graph(folder: Path) -> Any:
+    import openvino as ov
+
+    try:
+        return ov.Core().read_model(folder / MODEL_FILE)
+    except RuntimeError as error:
+        raise ConfigError(
+            f"{folder / MODEL_FILE} cannot be read ({reason(error)}); export or download it again"
+        ) from error
+
+
+def _window(config: Mapping[str, Any]) -> int | None:
+    """The sliding window of another tool's export, which counts cache rows: stale ones would use it up unseen."""
+    window = config.get("sliding_window")
+    used = config.get("use_sliding_window", True)
+    return int(window) if window and used else None
+
+
+def _max_length(
+    options: Options, record: Mapping[str, Any], config: Mapping[str, Any], window: int | None, folder: Path
+) -> int:
+    own = record.get("max_length") or config.get("max_position_embeddings")
+    if own is None and options.ctx_size is None:
+        raise ConfigError(f"{folder} has no config.json that says how long its context is; give ctx_size")
+    longest = min(int(own or options.ctx_size or 0), window or 2**31)
+    if options.ctx_size is not None and options.ctx_size > longest:
+        raise ConfigError(f"ctx_size is {options.ctx_size}, and the model in {folder} reads {longest} tokens at most")
+    return options.ctx_size or longest
+
+
+def _caps(
+    options: Options, layout: Layout, compiled: Any, record: Mapping[str, Any], vocab: int, max_length: int
+) -> Caps:
+    import openvino as ov
+
+    supported = set(compiled.get_property("SUPPORTED_PROPERTIES"))
+    read = {name: _word(compiled.get_property(name)) for name in _READ_BACK if name in supported}
+    if "INFERENCE_NUM_THREADS" in supported:
+        read["threads"] = _word(compiled.get_property("INFERENCE_NUM_THREADS"))
+    return Caps(
+        backend="openvino",
+        vocab_size=vocab,
+        max_length=max_length,
+        max_rows=min(MAX_ROWS, max_length),
+        discipline="stale rows hidden by the mask",
+        can_pad=True,
+        can_tree=layout.trees,
+        tap_names=layout.tap_names,
+        device=options.device.lower(),
+        row_class=row_class(options),
+        settings={"openvino": ov.__version__, "weights": str(record.get("weights", "as found")), **read},
+    )
+
+
+def _word(value: Any) -> str:
+    """A property as its users write it."""
+    name = getattr(value, "get_type_name", None)
+    return str(name()) if name is not None else str(value)

@@ -1,0 +1,83 @@
+"""One inference request: what a forward is fed, and the state behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from surefoot.core.errors import NotEligible
+from surefoot.core.types import Floats
+from surefoot.targets.openvino.layout import ROWS_INPUT, Layout, tap_output
+
+
+class Runner:
+    """A request of a compiled model. Holds its cache, its input buffers and the result of the last forward."""
+
+    def __init__(self, compiled: Any, layout: Layout, taps: tuple[str, ...]) -> None:
+        import openvino as ov
+
+        self._tensor = ov.Tensor
+        self._request = compiled.create_infer_request()
+        self._layout = layout
+        self._places = {name: i for i, port in enumerate(compiled.inputs) for name in port.get_names()}
+        self._outputs = {name: i for i, port in enumerate(compiled.outputs) for name in port.get_names()}
+        self._logits_place = self._outputs.get("logits", 0)
+        self._taps = taps
+        self._ids = np.zeros((1, 1), np.int64)
+        self._positions = np.zeros((1, 1), np.int64)
+        self._views: dict[int, tuple[Any, Any]] = {}
+        self._rows = np.ones(1, np.int64)
+        self.slices = ROWS_INPUT in self._places
+        if self.slices:
+            self._request.set_input_tensor(self._places[ROWS_INPUT], ov.Tensor(self._rows, shared_memory=True))
+        if layout.has_beam:
+            self._request.set_input_tensor(self._places["beam_idx"], ov.Tensor(np.zeros(1, np.int32)))
+
+    def forward(self, ids: Any, positions: Any, mask: npt.NDArray[Any], rows: int) -> Floats:
+        """(rows, V) float32 of the last `rows` ids, a view that the next forward overwrites.
+
+        Shapes: ids and positions (n,); mask as the graph reads it, (1, past + n) int64 or (1, 1, n, past + n) bool.
+        """
+        n = len(ids)
+        ids_tensor, positions_tensor = self._view(n)
+        self._ids[0, :n] = ids
+        self._positions[0, :n] = positions
+        self._rows[0] = rows
+        request, places = self._request, self._places
+        request.set_input_tensor(places["input_ids"], ids_tensor)
+        request.set_input_tensor(places["position_ids"], positions_tensor)
+        request.set_input_tensor(places["attention_mask"], self._tensor(mask, shared_memory=True))
+        request.infer(share_outputs=True)
+        logits: Floats = request.get_output_tensor(self._logits_place).data[0]
+        if len(logits) not in (n, rows) or len(logits) < rows:
+            raise NotEligible(
+                f"the model gives {len(logits)} rows of logits for {n} tokens, so drafts cannot be checked"
+            )
+        return logits[len(logits) - rows :]
+
+    def taps(self) -> dict[str, npt.NDArray[Any]]:
+        """(n, D) of every tap in the last forward, views that the next one overwrites."""
+        return {name: self._request.get_output_tensor(self._outputs[tap_output(name)]).data[0] for name in self._taps}
+
+    def clear(self) -> None:
+        """Forget every cached row."""
+        self._request.reset_state()
+
+    def keep_slots(self, slots: npt.NDArray[np.intp]) -> None:
+        """Keep only these rows of the cache, in this order. The copies pass through the host."""
+        axis = self._layout.slot_axis
+        for state in self._request.query_state():
+            kept = np.ascontiguousarray(np.take(state.state.data, slots, axis))
+            state.state = self._tensor(kept)
+
+    def _view(self, n: int) -> tuple[Any, Any]:
+        """Tensors over the first n places of the buffers, which grow to the longest block so far."""
+        if n > self._ids.shape[1]:
+            self._ids, self._positions = np.zeros((1, 2 * n), np.int64), np.zeros((1, 2 * n), np.int64)
+            self._views.clear()
+        if n not in self._views:
+            parts = (self._ids[:, :n], self._positions[:, :n])
+            self._views[n] = (self._tensor(parts[0], shared_memory=True), self._tensor(parts[1], shared_memory=True))
+        return self._views[n]
