@@ -127,9 +127,14 @@ def walked_law(
 
 def assert_same_law(found: TextLaw, due: TextLaw, tolerance: float = 1e-12) -> None:
     """Raises: AssertionError when a probability differs by more than `tolerance`; the sentence names the worst text."""
-    worst = max(found.keys() | due.keys(), key=lambda text: abs(found.get(text, 0.0) - due.get(text, 0.0)))
-    delta = abs(found.get(worst, 0.0) - due.get(worst, 0.0))
-    if not delta <= tolerance:
+
+    def off(text: Hashable) -> float:
+        delta = abs(found.get(text, 0.0) - due.get(text, 0.0))
+        return math.inf if math.isnan(delta) else delta
+
+    worst = max(found.keys() | due.keys(), key=off)
+    delta = off(worst)
+    if delta > tolerance:
         raise AssertionError(
             f"the text {worst} has probability {found.get(worst, 0.0)!r}; {due.get(worst, 0.0)!r} was due "
             f"(off by {delta:.3g})"
