@@ -85,7 +85,8 @@ def test_draws_follow_a_law_over_fifty_thousand_tokens(strength: float) -> None:
 
 @pytest.mark.parametrize("sampling", [
     Sampling(temperature=1.0), Sampling(temperature=0.2), Sampling(temperature=5.0),
-    Sampling(temperature=1.0, top_k=3000), Sampling(temperature=1.0, top_p=0.95), Sampling(temperature=2.0, min_p=0.001),
+    Sampling(temperature=1.0, top_k=3000), Sampling(temperature=1.0, top_p=0.95),
+    Sampling(temperature=2.0, min_p=0.001),
 ], ids=["1.0", "0.2", "5.0", "top_k", "top_p", "min_p"])  # fmt: skip
 def test_the_path_for_large_vocabularies_draws_what_the_direct_path_draws(sampling: Sampling) -> None:
     law = toy_law(20_000, 2.0, sampling)
