@@ -43,7 +43,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     ggufs = {name: gguf_files.write(folder / name, general__name=name).read_bytes() for name in names}
     text = {"config.json": b'{"model_type": "llama"}', "tokenizer.json": b"{}", "README.md": b"x"}
     pickle = {"pytorch_model.bin": b"never", "modeling_acme.py": b"raise SystemExit"}
-    more = {"onnx/model.safetensors": b"never", "consolidated.safetensors": b"never"}
+    more = {"onnx/model.safetensors": b"never", "onnx/config.json": b"{}", "consolidated.safetensors": b"never"}
     repos = {
         "acme/plain": {**text, **pickle, **more, "model.safetensors": safetensors()},
         "acme/both": {
