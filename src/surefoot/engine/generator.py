@@ -75,10 +75,13 @@ def _load(model: str, config: Config, name: str, cache_dir: Path, progress: Prog
     known = RUNTIMES.get(name)
     files = models.resolve(model, cache_dir, formats=known.reads if known else models.FORMATS, progress=progress)
     plugin = parts.find("target", name)
-    options = parts.make_options(plugin, config.runtime.options, "runtime")
+    values = dict(config.runtime.options)
     path = files.path
-    if name == "openvino" and files.format != "openvino":
-        path = openvino_folder(files, cache_dir, config.weights, progress)
+    if name == "openvino":
+        values.setdefault("cache_dir", str(cache_dir / "openvino" / "compiled"))
+        if files.format != "openvino":
+            path = openvino_folder(files, cache_dir, config.weights, progress)
+    options = parts.make_options(plugin, values, "runtime")
     tokenizer = load_tokenizer(files)
     target: Target = plugin.build(options, path)
     if tokenizer.vocab_size > target.caps.vocab_size:
