@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from surefoot.app import environment
 from surefoot.engine import generator
 from surefoot.engine.config import load_config
-from surefoot.engine.embedded import Progress, user_cache_dir
-
-
-def cache_dir(env: Mapping[str, str] = os.environ) -> Path:
-    """Where fetched and converted models are kept: SUREFOOT_CACHE, or the platform's place for caches."""
-    chosen = env.get("SUREFOOT_CACHE")
-    return Path(chosen).expanduser() if chosen else user_cache_dir(env)
+from surefoot.engine.embedded import Progress
 
 
 def load(
@@ -33,4 +27,4 @@ def load(
     Raises: ConfigError for what you can fix, NotEligible where it cannot work.
     """
     loaded = load_config(Path(config) if config else None, settings)
-    return generator.load(model, loaded, cache_dir=cache_dir(), progress=progress)
+    return generator.load(model, loaded, cache_dir=environment.read(os.environ).cache_dir(), progress=progress)

@@ -6,10 +6,14 @@ import hashlib
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from surefoot.core.errors import ConfigError, NotEligible
 from surefoot.engine.models import ModelFiles
 from surefoot.engine.tokenizer import load_tokenizer
+
+if TYPE_CHECKING:
+    from surefoot.targets.openvino.export import ExportReport
 
 WEIGHTS = ("fp16", "int8", "int4")
 _SMALL = 4 * 10**9
@@ -25,23 +29,26 @@ def openvino_folder(files: ModelFiles, cache_dir: Path, weights: str, progress: 
     Raises: ConfigError for a format that does not exist or a disk that is full; NotEligible for a family that cannot
     be exported.
     """
-    chosen = _choose(files, weights)
+    chosen = choose_weights(files, weights)
     out = cache_dir / "openvino" / f"{files.path.stem}-{chosen}-{_identity(files)}"
     if not out.is_dir():
         export_openvino(files, out, chosen, progress)
     return out
 
 
-def export_openvino(files: ModelFiles, out: Path, weights: str, progress: Progress | None = None) -> object:
+def export_openvino(files: ModelFiles, out: Path, weights: str, progress: Progress | None = None) -> ExportReport:
     """The report of writing the model and its tokenizer as an OpenVINO folder at `out`, whole or not at all."""
     try:
         from surefoot.targets.openvino.export import export
     except ImportError as error:
         raise NotEligible(f"{error.name or error} is needed to export: pip install 'surefoot[openvino]'.") from error
-    return export(files.path, out, _choose(files, weights), extra_files=_tokenizer_files(files), progress=progress)  # type: ignore[arg-type]
+    return export(
+        files.path, out, choose_weights(files, weights), extra_files=_tokenizer_files(files), progress=progress
+    )  # type: ignore[arg-type]
 
 
-def _choose(files: ModelFiles, weights: str) -> str:
+def choose_weights(files: ModelFiles, weights: str) -> str:
+    """The format to export in: `weights` itself, or what auto stands for. Raises: ConfigError for an unknown one."""
     if weights == "auto":
         return "fp16" if _fp16_bytes(files) <= _SMALL else "int8"
     if weights not in WEIGHTS:

@@ -33,6 +33,7 @@ _FLAGS = {
     "seed": "seed",
     "logprobs": "top_logprobs",
     "raw": "raw",
+    "weights": "weights",
 }
 """The place of each flag in the configuration; a flag that is not given leaves that place alone."""
 
@@ -57,6 +58,9 @@ def _add_runtime(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--runtime", metavar="NAME", help="what runs the model; auto takes one that fits its files")
     group.add_argument("--device", metavar="NAME", help="where it runs, such as cpu or cuda")
     group.add_argument("--threads", type=int, metavar="N", help="CPU threads")
+    group.add_argument(
+        "--weights", metavar="FORMAT", help="for a runtime that has to convert the model: auto, fp16, int8 or int4"
+    )
     group.add_argument("--ctx-size", type=int, metavar="N", help="longest context, in tokens")
 
 

@@ -1,0 +1,71 @@
+"""`surefoot export`: a model in the format of another runtime, with every row scored and the cache inside."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from surefoot.app.cli import errors
+from surefoot.app.cli.command import Context, common
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What --json prints. Units: bytes, seconds wall clock; peak_bytes is the process's highest resident size."""
+
+    schema: int
+    surefoot: str
+    model: str
+    report: Any
+
+
+def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
+    """Add this command to `surefoot`."""
+    parser = commands.add_parser(
+        "export",
+        help="write a model in a format whose drafts can be verified",
+        description="Writes MODEL as a folder that OpenVINO, Optimum Intel and OpenVINO GenAI read, and Surefoot too. "
+        "Only one layer is held in memory at a time. The folder appears whole or not at all.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("model", metavar="MODEL", help="a folder, a GGUF file, a Hub id, or smollm2-135m")
+    parser.add_argument("--to", default="openvino", choices=("openvino",), help="the format (default: openvino)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to; a folder that is new or empty")
+    parser.add_argument(
+        "--weights", default="auto", choices=("auto", "fp16", "int8", "int4"),
+        help="the format of the weights; auto is fp16 where that takes less than 4 GB, else int8",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of a line")
+    common(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace, context: Context) -> int:
+    """The exit code, once the folder is there."""
+    from importlib.metadata import version
+
+    from surefoot.app.cli.document import as_json
+    from surefoot.core.errors import ConfigError
+    from surefoot.engine import conversion, models
+
+    with context.console.working(f"exporting {args.model}") as progress:
+        files = models.resolve(args.model, context.cache_dir, formats=("safetensors", "gguf"), progress=progress)
+        weights = conversion.choose_weights(files, args.weights)
+        out = args.out or Path(f"{files.path.stem}-openvino-{weights}")
+        if not out.parent.is_dir():
+            raise ConfigError(f"the folder {out.parent} for --out does not exist; make it first, or name another")
+        report = conversion.export_openvino(files, out, weights, progress)
+    if args.json:
+        context.console.write(as_json(Result(SCHEMA, version("surefoot"), args.model, report)))
+        return errors.GOOD
+    context.console.write(f"{report.path}\n")
+    peak = f", at most {report.peak_bytes / 1e9:.2f} GB of memory" if report.peak_bytes else ""
+    context.console.note(
+        f"{report.parameters / 1e6:.0f} M parameters as {report.weights}, {report.model_bytes / 1e9:.2f} GB in "
+        f"{report.seconds:.0f} s{peak}; next: surefoot generate {report.path} -p 'Your prompt'"
+    )
+    return errors.GOOD
