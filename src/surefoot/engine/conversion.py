@@ -6,7 +6,7 @@ import hashlib
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from surefoot.core.errors import ConfigError, NotEligible
 from surefoot.engine.models import ModelFiles
@@ -15,9 +15,11 @@ from surefoot.engine.tokenizer import load_tokenizer
 if TYPE_CHECKING:
     from surefoot.targets.openvino.export import ExportReport
 
-WEIGHTS = ("fp16", "int8", "int4")
 _SMALL = 4 * 10**9
 """chosen: weights of up to 4 GB in fp16 fit beside everything else on a machine of 8 GB; larger ones become int8."""
+
+WeightFormat = Literal["fp16", "int8", "int4"]
+WEIGHTS: tuple[WeightFormat, ...] = ("fp16", "int8", "int4")
 
 Progress = Callable[[int, int], None]
 
@@ -42,18 +44,18 @@ def export_openvino(files: ModelFiles, out: Path, weights: str, progress: Progre
         from surefoot.targets.openvino.export import export
     except ImportError as error:
         raise NotEligible(f"{error.name or error} is needed to export: pip install 'surefoot[openvino]'.") from error
-    return export(
-        files.path, out, choose_weights(files, weights), extra_files=_tokenizer_files(files), progress=progress
-    )  # type: ignore[arg-type]
+    chosen = choose_weights(files, weights)
+    return export(files.path, out, chosen, extra_files=_tokenizer_files(files), progress=progress)
 
 
-def choose_weights(files: ModelFiles, weights: str) -> str:
+def choose_weights(files: ModelFiles, weights: str) -> WeightFormat:
     """The format to export in: `weights` itself, or what auto stands for. Raises: ConfigError for an unknown one."""
     if weights == "auto":
         return "fp16" if _fp16_bytes(files) <= _SMALL else "int8"
-    if weights not in WEIGHTS:
-        raise ConfigError(f"weights must be auto, {', '.join(WEIGHTS)}; got {weights}.")
-    return weights
+    for known in WEIGHTS:
+        if weights == known:
+            return known
+    raise ConfigError(f"weights must be auto, {', '.join(WEIGHTS)}; got {weights}.")
 
 
 def _fp16_bytes(files: ModelFiles) -> int:
