@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -290,6 +291,22 @@ class TestTaps:
         session.prefill(as_ids([1, 2]))
         assert hooks_of(torch_model) == before
 
+    def test_a_forward_of_another_session_in_another_thread_is_not_recorded(self, llama: Any, torch_model: Any) -> None:
+        expected = llama.open(taps=("layer.0",)).prefill(as_ids([1, 2, 3])).tap("layer.0").clone()
+        other = llama.open()
+
+        def meanwhile(*_: Any) -> None:
+            handle.remove()
+            thread = threading.Thread(target=other.prefill, args=(as_ids([7, 8]),))
+            thread.start()
+            thread.join()
+
+        handle = torch_model.model.layers[2].register_forward_hook(meanwhile)
+        tapped = llama.open(taps=("layer.0",)).prefill(as_ids([1, 2, 3])).tap("layer.0")
+        assert other.length == 2
+        assert tapped.shape == expected.shape
+        assert float((tapped - expected).abs().max()) < hf_tiny.TOLERANCE
+
     def test_a_tap_nobody_asked_for_is_refused(self, llama: Any) -> None:
         scores = llama.open(taps=("final",)).prefill(as_ids([1]))
         with pytest.raises(LawError, match=r"layer\.0"):
@@ -339,6 +356,15 @@ class TestGreedy:
 
 
 class TestScores:
+    def test_a_prefill_computes_the_logits_of_its_last_row_only(self, llama: Any, torch_model: Any) -> None:
+        rows = []
+        handle = torch_model.lm_head.register_forward_hook(lambda _, __, logits: rows.append(logits.shape[1]))
+        session = llama.open()
+        session.prefill(as_ids([1, 2, 3, 4, 5]))
+        session.extend(as_ids([6, 7]))
+        handle.remove()
+        assert rows == [1, 2]
+
     def test_reading_after_the_session_moved_on_is_an_error(self, llama: Any) -> None:
         session = llama.open()
         moves = (
