@@ -23,10 +23,8 @@ def check_policy(make_policy: Callable[[], Policy], *, seed: int = 0, rounds: in
         state = State(int(rng.choice([0, 1, 2, 7, 31, 255])), 5 + emitted, emitted)
         budget = first.budget(state)
         demand(isinstance(budget, int) and budget >= 0, f"budget({state}) is {budget!r}, not a length")
-        demand(
-            budget == twin.budget(state),
-            f"two policies that saw the same rounds ask for {budget} and {twin.budget(state)} tokens",
-        )
+        other = twin.budget(state)
+        demand(budget == other, f"two policies that saw the same rounds ask for {budget} and {other} tokens")
         draft = _draft(rng, min(budget, state.room))
         kept = first.cut(draft)
         demand(isinstance(kept, int) and 0 <= kept <= len(draft), f"cut of a draft of {len(draft)} tokens is {kept!r}")

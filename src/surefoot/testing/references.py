@@ -33,5 +33,5 @@ def fresh_taps(target: Target, ids: Sequence[int], taps: Sequence[str]) -> dict[
 def on_host(values: Any) -> Any:
     """A copy of a device-native array as numpy; torch tensors are recognised by their `detach`."""
     if hasattr(values, "detach"):
-        values = values.detach().float().cpu()
+        values = values.detach().float().cpu().numpy()
     return np.array(values)
