@@ -5,6 +5,8 @@ Each takes (V,) float32 that it may write to, and the history of accepted tokens
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from surefoot.core.history import History
@@ -73,5 +75,5 @@ def _dry(logits: Floats, sampling: Sampling, history: History) -> None:
         length += 1
     for token, repeat in longest.items():
         if token not in sampling.dry_breakers:
-            exponent = min(repeat - sampling.dry_allowed_length, 700 / np.log(max(sampling.dry_base, 1.0001)))
+            exponent = min(repeat - sampling.dry_allowed_length, 700 / math.log(max(sampling.dry_base, 1.0001)))
             logits[token] -= np.float32(min(sampling.dry_multiplier * sampling.dry_base**exponent, 3e38))
