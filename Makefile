@@ -19,7 +19,7 @@ DEMO_ENV ?= .venv/demo
 DEMO_EXTRAS ?= hf
 DEMO_TORCH ?= $(TORCH)
 DEV_ENV ?= .venv/dev
-DEV_EXTRAS ?= dev,hf
+DEV_EXTRAS ?= dev,hf,openvino
 
 BIN := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 DEV := $(DEV_ENV)/$(BIN)
