@@ -83,6 +83,11 @@ def test_stale_rows_are_bounded(folder: Any) -> None:
     assert most < 150
 
 
+def rejected(session: Any) -> None:
+    session.extend(np.array([8, 9], np.int32))
+    session.commit(0)
+
+
 def test_an_interrupt_inside_a_forward_leaves_the_committed_text(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     model, target = tiny("llama"), build(F32, folder("llama"))
     session = target.open()
@@ -101,8 +106,7 @@ def test_an_interrupt_inside_a_forward_leaves_the_committed_text(folder: Any, mo
             patch.setattr(session._runner, name, interrupted)
             patch.setattr(slots, "COPY_COST", 0)
             with pytest.raises(KeyboardInterrupt):
-                session.extend(np.array([8, 9], np.int32))
-                session.commit(0)
+                rejected(session)
         assert session.length == 13
         found = session.extend(np.array([11], np.int32)).logits(0)
         np.testing.assert_allclose(found, expected_logits(model, [*ids.tolist(), 5, 11])[-1], atol=1e-3)

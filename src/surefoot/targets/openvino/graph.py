@@ -41,7 +41,7 @@ class Inputs:
 
 
 def build(source: Source, weights: Weights, trees: bool) -> Any:
-    """The whole model. With `trees`, attention_mask is (batch, 1, n, past + n) booleans: the slots that each row sees."""
+    """The whole model. With `trees`, attention_mask is (batch, 1, n, past + n) boolean: the slots each row sees."""
     import openvino as ov
     from openvino import opset13 as ops
 

@@ -53,7 +53,8 @@ class Runner:
         logits: Floats = request.get_output_tensor(self._logits_place).data[0]
         if len(logits) not in (n, rows) or len(logits) < rows:
             raise NotEligible(
-                f"the model gives {len(logits)} rows of logits for {n} tokens, so drafts cannot be checked"
+                f"the model gives {len(logits)} rows of logits for {n} tokens, so drafts cannot be checked: export it"
+                " with logits of all rows"
             )
         return logits[len(logits) - rows :]
 

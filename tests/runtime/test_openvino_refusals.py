@@ -1,0 +1,211 @@
+"""What the OpenVINO target refuses, each with its own reason and what to do about it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("openvino", reason="the openvino extra is not installed")
+pytest.importorskip("torch", reason="torch is not installed, and it writes the models under test")
+
+import openvino as ov
+from openvino import opset13 as ops
+from openvino_tiny import tiny
+
+from surefoot.core.errors import ConfigError, NotEligible, TargetError
+from surefoot.targets.openvino import Options, build
+from surefoot.targets.openvino.export import export
+
+EXPORT = "surefoot export"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("refusals")
+    tiny("llama").save_pretrained(root / "model")
+    export(root / "model", root / "out")
+    return root / "out"
+
+
+def changed(whole: Path, out: Path, change: Callable[[Any], Any]) -> Path:
+    """A copy of the folder, without our record, whose graph went through `change`."""
+    out.mkdir()
+    shutil.copy(whole / "config.json", out)
+    graph = ov.Core().read_model(whole / "openvino_model.xml")
+    ov.save_model(change(graph) or graph, out / "openvino_model.xml", compress_to_fp16=False)
+    return out
+
+
+def head_on_the_last_row(graph: Any) -> None:
+    product = graph.output("logits").get_node().input_value(0).get_node()
+    last = [ops.constant(np.array([n], np.int64)) for n in (-1, np.iinfo(np.int64).max, 1, 1)]
+    product.input(0).replace_source_output(ops.slice(product.input_value(0), *last).output(0))
+    graph.validate_nodes_and_infer_types()
+
+
+def head_on_the_last_row_unseen(graph: Any) -> None:
+    """The same, with a length that no shape inference can tell."""
+    product = graph.output("logits").get_node().input_value(0).get_node()
+    rows = ops.gather(ops.shape_of(graph.input("beam_idx")), ops.constant(np.array([0])), ops.constant(0))
+    start = ops.multiply(rows, ops.constant(np.array([-1], np.int64)))
+    end = [ops.constant(np.array([n], np.int64)) for n in (np.iinfo(np.int64).max, 1, 1)]
+    port = graph.output("logits").get_node().input(0)
+    port.replace_source_output(ops.slice(product.output(0), start, *end).output(0))
+    graph.validate_nodes_and_infer_types()
+
+
+def one_row(graph: Any) -> None:
+    graph.reshape({"input_ids": [1, 1], "position_ids": [1, 1], "attention_mask": [1, -1], "beam_idx": [1]})
+
+
+def eight_rows(graph: Any) -> None:
+    graph.reshape({"input_ids": [1, 8], "position_ids": [1, 8], "attention_mask": [1, -1], "beam_idx": [1]})
+
+
+def without(name: str) -> Callable[[Any], None]:
+    def change(graph: Any) -> None:
+        port = graph.input(name)
+        shape = ops.shape_of(graph.input("input_ids"))
+        filler = ops.broadcast(ops.constant(np.int64(1)), shape)
+        for target in list(port.get_target_inputs()):
+            target.replace_source_output(filler.output(0))
+        graph.remove_parameter(port.get_node())
+
+    return change
+
+
+def renamed(graph: Any) -> None:
+    graph.input("input_ids").get_tensor().set_names({"pixel_values"})
+
+
+def extra_input(graph: Any) -> None:
+    port = graph.input("position_ids")
+    extra = ops.parameter([-1, -1], np.int64, "token_type_ids")
+    extra.output(0).get_tensor().set_names({"token_type_ids"})
+    for target in list(port.get_target_inputs()):
+        target.replace_source_output(ops.add(port, extra).output(0))
+    graph.add_parameters([extra])
+
+
+def stateless(graph: Any) -> Any:
+    ids = ops.parameter([-1, -1], np.int64, "input_ids")
+    ids.output(0).get_tensor().set_names({"input_ids"})
+    out = ops.result(ops.convert(ops.unsqueeze(ids, ops.constant(2)), "f32"))
+    out.output(0).get_tensor().set_names({"logits"})
+    return ov.Model([out], [ids], "stateless")
+
+
+def recurrent(graph: Any) -> None:
+    for op in graph.get_ops():
+        if op.get_type_name() == "ReadValue":
+            fixed = ops.constant(np.zeros((1, 2, 4, 16), np.float32))
+            info = ov.op.util.VariableInfo()
+            info.data_shape, info.data_type, info.variable_id = ov.PartialShape([1, 2, 4, 16]), ov.Type.f32, "conv"
+            variable = ov.op.util.Variable(info)
+            graph.add_variables([variable])
+            state = ov.op.read_value(fixed, variable)
+            sink = ov.op.assign(state, variable)
+            graph.add_sinks([sink])
+            return
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (one_row, "a single row a forward"),
+        (eight_rows, "8 rows, no more and no fewer"),
+        (head_on_the_last_row, "head on the last row only"),
+        (head_on_the_last_row_unseen, "1 rows of logits for 2 tokens"),
+        (without("position_ids"), "no input position_ids"),
+        (without("attention_mask"), "no input attention_mask"),
+        (renamed, "no language model"),
+        (extra_input, "token_type_ids"),
+        (stateless, "has no cache"),
+        (recurrent, "does not grow by one row a token"),
+    ],
+)
+def test_graphs_that_cannot_be_rolled_back_are_refused(change: Any, words: str, whole: Path, tmp_path: Path) -> None:
+    folder = changed(whole, tmp_path / "changed", change)
+    with pytest.raises(NotEligible, match=words) as caught:
+        build(Options(threads=1), folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_unchanged_graph_is_not_refused(whole: Path, tmp_path: Path) -> None:
+    build(Options(threads=1), changed(whole, tmp_path / "same", lambda graph: None))
+
+
+def test_the_refusal_names_the_export_that_helps(whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotEligible, match=EXPORT):
+        build(Options(), changed(whole, tmp_path / "one", one_row))
+
+
+def test_folders_that_hold_no_whole_model_are_refused(whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="does not exist"):
+        build(Options(), tmp_path / "nothing")
+    with pytest.raises(ConfigError, match=EXPORT):
+        build(Options(), tmp_path)
+    broken = tmp_path / "broken"
+    shutil.copytree(whole, broken)
+    weights = broken / "openvino_model.bin"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:1000])
+    with pytest.raises(ConfigError, match="cannot be read"):
+        build(Options(), broken)
+    weights.unlink()
+    with pytest.raises(ConfigError, match="without its weights"):
+        build(Options(), broken)
+    weights.write_bytes(content)
+    (broken / "openvino_model.xml").write_text("<net")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        build(Options(), broken)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"cache_precision": "i4"}, "cache_precision"),
+        ({"precision": "fp32"}, "precision must be one of"),
+        ({"threads": 0}, "threads"),
+        ({"ctx_size": 1}, "ctx_size"),
+        ({"ctx_size": 257}, "256 tokens at most"),
+        ({"activation_group": -1}, "activation_group"),
+        ({"device": "TPU"}, "no device TPU"),
+    ],
+)
+def test_options_that_do_not_hold_are_refused(options: Any, words: str, whole: Path) -> None:
+    with pytest.raises(ConfigError, match=words):
+        build(Options(**options), whole)
+
+
+def test_a_context_nobody_states_must_be_given(whole: Path, tmp_path: Path) -> None:
+    folder = changed(whole, tmp_path / "bare", lambda graph: None)
+    (folder / "config.json").unlink()
+    with pytest.raises(ConfigError, match="give ctx_size"):
+        build(Options(), folder)
+    assert build(Options(ctx_size=100), folder).caps.max_length == 100
+
+
+def test_the_window_of_a_foreign_export_bounds_cached_rows(whole: Path, tmp_path: Path) -> None:
+    folder = changed(whole, tmp_path / "window", lambda graph: None)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "sliding_window": 40}))
+    target = build(Options(threads=1), folder)
+    assert target.caps.max_length == 40
+    session = target.open()
+    session.prefill(np.arange(20, dtype=np.int32))
+    for _ in range(20):
+        session.extend(np.arange(9, dtype=np.int32))
+        assert session._slots.used <= 40
+        session.commit(0)
+
+
+def test_settings_the_runtime_does_not_know_fail_as_its_own_error(whole: Path) -> None:
+    with pytest.raises(TargetError, match="cannot compile"):
+        build(Options(device="AUTO:NONSENSE"), whole)
