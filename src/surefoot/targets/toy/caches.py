@@ -73,7 +73,7 @@ class Slots:
 
     @property
     def length(self) -> int:
-        return len(self.committed())
+        return int(np.count_nonzero(self.live[: self.base]))
 
     def committed(self) -> Places:
         """Slots of the committed tokens, in order of position."""
@@ -153,15 +153,9 @@ class Memory:
     last: tuple[int, ...] = ()
     n: int = 0
 
-    def after(self, token: int, order: int) -> Memory:
-        """The state one token on."""
-        word = int(hashed(np.asarray([token]), np.asarray([self.n]), 1)[0])
+    def after(self, token: int, word: int, order: int) -> Memory:
+        """The state one token on; `word` is the hash of the token at its position."""
         return Memory((self.whole + word) % 2**64, (*self.last, token)[-order:], self.n + 1)
-
-    def local(self) -> int:
-        """The word of the last tokens."""
-        words = hashed(np.asarray(self.last[::-1]), np.arange(len(self.last)), 2)
-        return int(words.sum(dtype=np.uint64))
 
 
 class Recurrent:
@@ -181,19 +175,29 @@ class Recurrent:
         return self.snapshot.n
 
     def see(self, tail: Tail, start: int, width: int) -> tuple[U64, U64]:
-        for token, parent in zip(tail.tokens[start:].tolist(), tail.parents[start:].tolist(), strict=True):
+        words = hashed(tail.tokens[start:], self.length + tail.depths[start:], 1).tolist()
+        new = zip(tail.tokens[start:].tolist(), tail.parents[start:].tolist(), words, strict=True)
+        for token, parent, word in new:
             before = self.states[parent] if parent >= 0 else self.snapshot
-            self.states.append(before.after(token, self.options.order))
+            self.states.append(before.after(token, word, self.options.order))
         rows = self.states[start:]
-        return np.asarray([r.local() for r in rows], np.uint64), np.asarray([r.whole for r in rows], np.uint64)
+        local = np.zeros(len(rows), np.uint64)
+        for distance in range(self.options.order):
+            reach = np.asarray([row.last[-1 - distance] if distance < row.n else -1 for row in rows])
+            local += np.where(reach >= 0, hashed(reach, np.asarray([distance]), 2), np.uint64(0))
+        return local, np.asarray([row.whole for row in rows], np.uint64)
 
     def keep(self, tail: Tail, path: Places) -> None:
-        for token in tail.tokens[path].tolist():
-            self.snapshot = self.snapshot.after(token, self.options.order)
-            self.history.append(token)
+        self._replay(tail.tokens[path])
         self.states = []
 
     def cut(self, keep: int) -> None:
-        self.history, self.snapshot, self.states = self.history[:keep], Memory(), []
-        for token in self.history:
-            self.snapshot = self.snapshot.after(token, self.options.order)
+        kept = np.asarray(self.history[:keep], np.int64)
+        self.history, self.snapshot, self.states = [], Memory(), []
+        self._replay(kept)
+
+    def _replay(self, tokens: Ints) -> None:
+        words = hashed(tokens, self.length + np.arange(len(tokens)), 1).tolist()
+        for token, word in zip(tokens.tolist(), words, strict=True):
+            self.snapshot = self.snapshot.after(token, word, self.options.order)
+            self.history.append(token)

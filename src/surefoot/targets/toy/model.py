@@ -41,29 +41,30 @@ class Options:
             raise ConfigError("vocab_size, max_length, max_rows and order of the toy must be at least 1.")
 
 
-def _mix(x: U64) -> U64:
-    """Hashed words. Source: the finaliser of SplitMix64."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
 def hashed(tokens: npt.NDArray[Any], places: npt.NDArray[Any], salt: int) -> U64:
-    """One word per (token, place). Shapes: broadcast together."""
-    with np.errstate(over="ignore"):
-        word = tokens.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + places.astype(np.uint64)
-        return _mix(_mix(word + np.uint64(salt)))
+    """One word per (token, place). Shapes: broadcast together, at least one of them an array of one dimension.
+
+    Source: the finaliser of SplitMix64.
+    """
+    x = tokens.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + places.astype(np.uint64)
+    x += np.uint64(salt * 0xD1B54A32D192ED03 % 2**64)
+    x ^= x >> np.uint64(30)
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x
 
 
 def toy_logits(options: Options, local: U64, whole: U64) -> Floats:
     """(R, V) logits from what each row sees: `local` (R,) of its last tokens, `whole` (R,) of all."""
-    vocabulary = np.arange(options.vocab_size)[None, :]
-    strong = _logistic(hashed(vocabulary, local[:, None], 2 * options.seed + 11))
-    weak = _logistic(hashed(vocabulary, whole[:, None], 2 * options.seed + 12))
+    words = hashed(np.arange(options.vocab_size), np.stack([local, whole])[:, :, None], options.seed + 3)
+    strong, weak = _logistic(words)
     logits = options.strength * strong + 0.3 * weak
     if options.quantum:
         logits = np.round(logits / options.quantum) * options.quantum
-    return logits.astype(np.float32)
+    rounded: Floats = logits.astype(np.float32)
+    return rounded
 
 
 def _logistic(words: U64) -> npt.NDArray[np.float64]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from surefoot.core.errors import CapacityError, ConfigError, LawError, TargetError
 from surefoot.core.types import Floats, Ids
-from surefoot.targets.toy.caches import Cache, Recurrent, Slots, Tail
+from surefoot.targets.toy.caches import Cache, Places, Recurrent, Slots, Tail
 from surefoot.targets.toy.model import Ints, Options, toy_logits
 
 
@@ -79,13 +79,11 @@ class ToySession:
 
     def commit(self, keep: int | Sequence[int]) -> None:
         self._check("commit")
-        if isinstance(keep, int) and keep < 0:
-            raise LawError(f"commit({keep}) names fewer tokens than none")
+        if isinstance(keep, int) and not 0 <= keep <= len(self._tail):
+            raise LawError(f"commit({keep}) was asked of a tail of {len(self._tail)}")
         path = np.arange(keep) if isinstance(keep, int) else np.asarray(keep, np.intp)
-        if len(path) and (path[-1] >= len(self._tail) or path[0] < 0 or np.any(np.diff(path) <= 0)):
-            raise LawError(f"commit({keep}) does not name ascending tokens of a tail of {len(self._tail)}")
-        if len(path) and not np.array_equal(self._tail.parents[path], [-1, *path[:-1]]):
-            raise LawError(f"commit({keep}) does not name a path from the root of the tail")
+        if self._tree or not isinstance(keep, int):
+            self._check_path(path)
         self._cache.keep(self._tail, path)
         self._tail, self._tree = Tail(), False
 
@@ -107,6 +105,12 @@ class ToySession:
         local, whole = self._cache.see(self._tail, start, width)
         taps = {"sums": np.stack([local, whole], axis=1)} if self._taps else {}
         return ToyScores(toy_logits(self._options, local, whole), width, taps)
+
+    def _check_path(self, path: Places) -> None:
+        if len(path) and not (path.min() >= 0 and path.max() < len(self._tail)):
+            raise LawError(f"a commit names the places {path.tolist()} of a tail of {len(self._tail)}")
+        if not np.array_equal(self._tail.parents[path], [-1, *path[:-1]][: len(path)]):
+            raise LawError(f"a commit names the places {path.tolist()}, which are no path from the root of the tail")
 
     def _links(self, parents: Sequence[int], rows: int) -> Ints:
         """(rows,) the parents of a tree, which may stand here only alone."""
