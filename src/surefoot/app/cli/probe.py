@@ -90,9 +90,9 @@ def _weights(vocabulary: int) -> Iterator[tuple[str, np.ndarray[Any, np.dtype[np
             ("post_attention_layernorm", (_WIDTH,)),
         ):
             shapes[f"model.layers.{layer}.{name}"] = shape
-    for name, shape in shapes.items():
-        values = noise.normal(size=shape) / np.sqrt(_WIDTH) if len(shape) == 2 else np.ones(shape)
-        yield f"{name}.weight", values.astype(np.float32)
+    for tensor, size in shapes.items():
+        values = noise.normal(size=size) / np.sqrt(_WIDTH) if len(size) == 2 else np.ones(size)
+        yield f"{tensor}.weight", values.astype(np.float32)
 
 
 def _safetensors(tensors: Mapping[str, np.ndarray[Any, np.dtype[np.float32]]]) -> bytes:
