@@ -42,7 +42,7 @@ test: dev-env
 	$(DEV)/ruff check .
 	$(DEV)/mypy
 	$(DEV)/mypy tools
-	$(DEV)/lint-imports --no-logo
+	$(DEV)/lint-imports --no-logo --no-cache
 	$(DEV)/python tools/docs.py --check
 	$(DEV)/python tools/check_changelog.py
 	OMP_NUM_THREADS=1 $(DEV)/pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)

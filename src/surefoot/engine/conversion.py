@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from surefoot.core.errors import ConfigError, NotEligible
-from surefoot.engine.models import ModelFiles
+from surefoot.engine.models import ModelFiles, identity
 from surefoot.engine.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def openvino_folder(files: ModelFiles, cache_dir: Path, weights: str, progress: 
     be exported.
     """
     chosen = choose_weights(files, weights)
-    out = cache_dir / "openvino" / f"{files.path.stem}-{chosen}-{_identity(files)}"
+    out = cache_dir / "openvino" / f"{files.path.stem}-{chosen}-{identity(files)}"
     if not out.is_dir():
         export_openvino(files, out, chosen, progress)
     return out
@@ -62,15 +61,6 @@ def _fp16_bytes(files: ModelFiles) -> int:
     """Bytes that the weights take in fp16, at the most: the file's bits per weight are at least 4 in a GGUF, 8 else."""
     held = sum(path.stat().st_size for path in files.weights)
     return held * (4 if files.format == "gguf" else 1)
-
-
-def _identity(files: ModelFiles) -> str:
-    """Changes whenever the model's files do: their places, sizes and times, not their contents, which take seconds."""
-    digest = hashlib.sha256()
-    for path in files.weights:
-        state = path.stat()
-        digest.update(f"{path.resolve()}\0{state.st_size}\0{state.st_mtime_ns}\0".encode())
-    return digest.hexdigest()[:16]
 
 
 def _tokenizer_files(files: ModelFiles) -> Mapping[str, bytes]:

@@ -21,6 +21,7 @@ from surefoot.engine import models, parts
 from surefoot.engine.config import Config, Part
 from surefoot.engine.conversion import openvino_folder
 from surefoot.engine.embedded import Progress
+from surefoot.engine.gguf_merge import merged_gguf
 from surefoot.engine.stats import Stats, summarise
 from surefoot.engine.streaming import TextStream
 from surefoot.engine.tokenizer import Tokenizer, load_tokenizer
@@ -81,6 +82,8 @@ def _load(model: str, config: Config, name: str, cache_dir: Path, progress: Prog
         values.setdefault("cache_dir", str(cache_dir / "openvino" / "compiled"))
         if files.format != "openvino":
             path = openvino_folder(files, cache_dir, config.weights, progress)
+    elif name == "hf" and files.format == "gguf":
+        path = merged_gguf(files, cache_dir)
     options = parts.make_options(plugin, values, "runtime")
     tokenizer = load_tokenizer(files)
     target: Target = plugin.build(options, path)

@@ -59,7 +59,7 @@ def _file(path: Path) -> Checkpoint:
     if shard and int(shard.group(1)) > 1:
         raise NotEligible(
             f"{path.name} is one of {int(shard.group(1))} GGUF shards and transformers reads single files: "
-            "merge them with llama-gguf-split --merge, or use another target"
+            "merge them with llama-gguf-split --merge"
         )
     return Checkpoint(path.parent, path.name)
 

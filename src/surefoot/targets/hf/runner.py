@@ -88,16 +88,11 @@ class Runner:
         hidden = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=self.device)
         return torch.where(seen, torch.zeros((), dtype=dtype, device=self.device), hidden)
 
-    def forward(
-        self, tokens: Any, positions: Any, cache: Any, start: int, mask: Any = None, last_only: bool = False
-    ) -> Any:
-        """(rows, V) logits on the device after `start` rows in the cache; only the last row where asked."""
+    def forward(self, tokens: Any, positions: Any, cache: Any, mask: Any = None, last_only: bool = False) -> Any:
+        """(rows, V) logits on the device; only the last row where asked."""
         call: dict[str, Any] = {"input_ids": tokens, self.cache_name: cache, "use_cache": True, "return_dict": True}
         if self.takes_positions:
             call["position_ids"] = positions[None]
-        if "cache_position" in self.accepts:
-            # transformers before 5.2 reads the cache rows to write from here.
-            call["cache_position"] = positions.new_tensor(range(start, start + len(positions)))
         if mask is not None:
             call["attention_mask"] = mask
         if last_only and "logits_to_keep" in self.accepts:
@@ -112,5 +107,5 @@ def accepted(model: Any) -> frozenset[str]:
 
 
 def cache_argument(accepts: frozenset[str]) -> str | None:
-    """What the model calls its cache: `cache` from transformers 5.24 on, `past_key_values` before; None without one."""
+    """What the model calls its cache: `cache`, or `past_key_values` where it keeps the older name; None without one."""
     return next((name for name in ("cache", "past_key_values") if name in accepts), None)

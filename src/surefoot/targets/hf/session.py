@@ -136,7 +136,7 @@ class HfSession:
         with self._in_runtime(operation, ids=(len(ids),), cache=(start,)):
             with recorded(stack, self._taps, taps):
                 tokens = self._runner.tokens(ids)
-                logits = self._runner.forward(tokens, positions, self._cache, start, mask, last_only)
+                logits = self._runner.forward(tokens, positions, self._cache, mask, last_only)
             if start == 0:
                 kv.check(self._cache, len(ids))
             if len(logits) != (1 if last_only else len(ids)):
