@@ -11,17 +11,19 @@ import pytest
 from cli_run import Done, start, surefoot, wait
 
 HF = ("--runtime", "hf")
+TOY = ("--runtime", "toy", "--set", "runtime.vocab_size=258", "--set", "runtime.order=1")
+"""The toy with the folder's tokenizer: all of the command but torch, which takes seconds to import."""
 PROMPT = "one two three, one two three, one two"
 
 
-def generate(model: Path, *options: object, **given: Any) -> Done:
-    done = surefoot("generate", model, *HF, *options, **given)
+def generate(model: Path, *options: object, runtime: tuple[str, ...] = TOY, **given: Any) -> Done:
+    done = surefoot("generate", model, *runtime, *options, **given)
     assert done.code == 0, done.err
     return done
 
 
-def document(model: Path, *options: object) -> dict[str, Any]:
-    done = generate(model, "--json", *options)
+def document(model: Path, *options: object, runtime: tuple[str, ...] = TOY) -> dict[str, Any]:
+    done = generate(model, "--json", *options, runtime=runtime)
     found: dict[str, Any] = json.loads(done.out)
     return found
 
@@ -46,8 +48,11 @@ def test_quiet_says_nothing(tiny: Path, plain: dict[str, Any]) -> None:
     assert (done.out, done.err) == (plain["text"], "")
 
 
-def test_the_document_adds_up(tiny: Path, plain: dict[str, Any]) -> None:
-    drafted = document(tiny, "-p", PROMPT, "--max-tokens", 40, "--draft-len", 5, "--policy", "fixed", "--logprobs", 2)
+@pytest.mark.parametrize("runtime", [TOY, HF], ids=["toy", "hf"])
+def test_the_document_adds_up(tiny: Path, runtime: tuple[str, ...]) -> None:
+    options = ("-p", PROMPT, "--max-tokens", 40)
+    plain = document(tiny, *options, "--drafts", "off", runtime=runtime)
+    drafted = document(tiny, *options, "--draft-len", 5, "--policy", "fixed", "--logprobs", 2, runtime=runtime)
     assert drafted["ids"] == plain["ids"]
     assert drafted["text"] == plain["text"]
     for found in (plain, drafted):
@@ -61,7 +66,7 @@ def test_the_document_adds_up(tiny: Path, plain: dict[str, Any]) -> None:
         assert stats["output_tokens"] == len(found["ids"]) == 40
         assert found["finish"] == stats["finish"] == "length"
         assert found["seed"] is None
-        assert found["model"]["runtime"] == "hf"
+        assert found["model"]["runtime"] == runtime[1]
         assert all(round_["extend_s"] > 0 for round_ in rounds)
     assert plain["config"]["drafts"] == {"name": "off", "options": {}}
     assert drafted["config"]["policy"] == {"name": "fixed", "options": {"draft_len": 5}}
@@ -160,13 +165,15 @@ def test_logprobs_without_json_follow_the_text(tiny: Path, plain: dict[str, Any]
 
 
 def test_near_ties_are_allowed_by_a_word_and_then_mentioned(tiny: Path) -> None:
-    done = generate(tiny, "-p", "x", "--max-tokens", 3, "--set", "runtime.dtype=bfloat16", "--allow-near-ties")
+    options = ("-p", "x", "--max-tokens", 3, "--set", "runtime.dtype=bfloat16", "--allow-near-ties")
+    done = generate(tiny, *options, runtime=HF)
     assert "near ties allowed" in done.err
 
 
 def test_a_reader_that_leaves_ends_it_quietly(tiny: Path) -> None:
     reader, writer = os.pipe()
-    process = start(["-m", "surefoot", "generate", str(tiny), *HF, "-p", "x", "--max-tokens", "4000"], stdout=writer)
+    long = ("--set", "runtime.max_length=100000", "--max-tokens", "90000", "--logit-bias", "257=-inf")
+    process = start(["-m", "surefoot", "generate", str(tiny), *TOY, "-p", "x", *long], stdout=writer)
     os.close(writer)
     assert os.read(reader, 1)
     os.close(reader)

@@ -202,7 +202,7 @@ def _closing(pairs: Sequence[Pair], context: Context) -> Iterator[str]:
     yield ""
     yield "Each ratio is one pair of runs, one after the other, after the prompt was read. Other programs and heat"
     yield "move it by a tenth and more: repeat the demo to see how much here. Drafts come from the prompt and the text"
-    yield "itself, so they help where the answer repeats them, and cost a little where it does not."
+    yield "itself, so they help where the answer repeats them, and cost time where it does not."
     yield ""
     yield "With your own model (a folder, a GGUF file or a Hub id):"
     yield "  surefoot generate MODEL -p 'Your prompt'"

@@ -5,26 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _CODE = """\
-def total_price(items, tax):
-    total = 0
-    for item in items:
-        if item["price"] < 0:
-            raise ValueError("negative price")
-        total = total + item["price"] * item["count"]
-    return total * (1 + tax)
+import json
 
 
-def print_receipt(items, tax):
-    for item in items:
-        print(item["name"], item["count"], item["price"])
-    print("total:", total_price(items, tax))
+def load_users(path):
+    with open(path) as file:
+        users = json.load(file)
+    result = []
+    for user in users:
+        if user["active"]:
+            result.append(user)
+    return result
+
+
+def save_users(path, users):
+    with open(path, "w") as file:
+        json.dump(users, file, indent=2)
 """
 
 _LINES = """\
-Anna Berg, Oslo, 34
-Jonas Weber, Berlin, 41
-Maria Rossi, Rome, 29
-Luc Martin, Paris, 52
+customer_name: Anna Berg, delivery_city: Oslo, number_of_items: 3
+customer_name: Jonas Weber, delivery_city: Berlin, number_of_items: 1
+customer_name: Maria Rossi, delivery_city: Rome, number_of_items: 7
+customer_name: Luc Martin, delivery_city: Paris, number_of_items: 2
 """
 
 
@@ -41,14 +44,9 @@ CASES = (
     Case("chat", "Explain in a few sentences why the sky is blue.", 96),
     Case(
         "code",
-        "Add a docstring to each function and change nothing else. Answer with the whole code only.\n\n"
+        "Write this code again with the word path changed to filename, and nothing else changed.\n\n"
         f"```python\n{_CODE}```",
-        160,
-    ),
-    Case(
-        "json",
-        "Turn these lines into a JSON list of objects with the keys name, city and age. Answer with JSON only.\n\n"
-        + _LINES,
         128,
     ),
+    Case("json", f"Write these orders as JSON.\n\n{_LINES}", 128),
 )
