@@ -16,8 +16,8 @@ PYTEST_ARGS ?=
 DEMO_ARGS ?=
 
 DEMO_ENV ?= .venv/demo
-DEMO_EXTRAS ?= hf
-DEMO_TORCH ?= $(TORCH)
+DEMO_EXTRAS ?= openvino
+DEMO_TORCH ?=
 DEV_ENV ?= .venv/dev
 DEV_EXTRAS ?= dev,hf,openvino
 

@@ -49,8 +49,8 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """The sentence for a name that does not exist, with the one that was probably meant."""
     known = list(known)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"there is no {what} called {name!r}; {hint}There is {', '.join(known)}.".replace("? There", "? there")
+    hint = f" did you mean {near[0]!r}?" if near else ""
+    return f"there is no {what} called {name!r};{hint} there is {', '.join(known)}."
 
 
 def make_options(plugin: Plugin, values: Mapping[str, Any], where: str) -> Any:

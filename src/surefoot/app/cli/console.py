@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TextIO
 
 from surefoot.core.errors import ConfigError
@@ -57,7 +58,7 @@ class Console:
 
     @property
     def shows_progress(self) -> bool:
-        return not self.quiet and self.err.isatty()
+        return not self.quiet and self.err.isatty() and find_spec("tqdm") is not None
 
     def styled(self, text: str, code: str) -> str:
         """`text` in an ANSI style where colour is wanted."""
