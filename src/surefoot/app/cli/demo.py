@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 MODEL = "smollm2-135m"
-_OFF: Mapping[str, Any] = {"drafts.name": "off"}
-_ON: Mapping[str, Any] = {}  # what `surefoot generate` does when nothing is asked for
 _WARM_UP_TOKENS = 8  # chosen: enough for the first allocations, too few to be noticed
 
 
@@ -65,7 +63,8 @@ class Result:
     surefoot: str
     machine: dict[str, Any]
     model: dict[str, Any]
-    drafts: Mapping[str, Any]
+    drafts: str
+    policy: str
     pairs: Sequence[Pair]
 
 
@@ -78,7 +77,7 @@ def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
         "Exit code 1 when any token differs.",
         allow_abbrev=False,
     )
-    parser.add_argument("--runtime", default="auto", metavar="NAME", help="what runs the model; auto takes the fastest here")
+    parser.add_argument("--runtime", default="auto", metavar="NAME", help="what runs the model; auto is the fastest")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads")
     parser.add_argument("--max-tokens", type=int, metavar="N", help="shorten each text to N tokens")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of the texts and the table")
@@ -103,7 +102,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
             context.console.write("\n\n" + "\n".join(_table(pairs)) + "\n")
         raise
     if args.json:
-        _write_json(model, pairs, context)
+        _write_json(model, on, pairs, context)
     else:
         context.console.write("\n".join(_closing(pairs, context)) + "\n")
     return errors.GATE_FAILED if any(pair.difference for pair in pairs) else errors.GOOD
@@ -115,7 +114,7 @@ def _configs(args: argparse.Namespace) -> tuple[Config, Config]:
     common_to_both = {"runtime.name": args.runtime, "allow_near_ties": True}
     if args.threads is not None:
         common_to_both["runtime.threads"] = args.threads
-    return load_config(None, {**common_to_both, **_OFF}), load_config(None, {**common_to_both, **_ON})
+    return load_config(None, {**common_to_both, "drafts.name": "off"}), load_config(None, common_to_both)
 
 
 def _shortened(case: Case, max_tokens: int | None) -> Case:
@@ -232,11 +231,12 @@ def _table(pairs: Sequence[Pair]) -> Iterator[str]:
             yield f"{pair.workload:<10}{run_.drafts:<8}{shown}"
 
 
-def _write_json(model: Model, pairs: Sequence[Pair], context: Context) -> None:
+def _write_json(model: Model, on: Config, pairs: Sequence[Pair], context: Context) -> None:
     from importlib.metadata import version
 
     from surefoot.app.cli.document import as_json
     from surefoot.lab.machine import describe
 
-    result = Result(SCHEMA, version("surefoot"), describe(("openvino", "torch", "transformers")), model.describe(), _ON, pairs)
+    machine = describe(("openvino", "torch", "transformers"))
+    result = Result(SCHEMA, version("surefoot"), machine, model.describe(), on.drafts.name, on.policy.name, pairs)
     context.console.write(as_json(result))
