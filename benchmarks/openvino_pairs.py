@@ -1,0 +1,147 @@
+"""SmolLM2 on OpenVINO: plain against OpenVINO GenAI, and drafts on against off, in alternating pairs.
+
+    python benchmarks/openvino_pairs.py [--weights fp16] [--tokens N] [--pairs N]
+
+Every pair runs both sides one after the other, the order turned from pair to pair. Ratios are of tokens per second
+after the prompt was read. GenAI gets the same cache precision, activation quantisation and threads, which are printed.
+Needs openvino-genai, which also writes the tokenizer that its pipeline wants.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from common import RECORDS, interval, median, write_record
+
+import surefoot
+from surefoot.engine.config import Config, load_config
+
+PROMPTS = Path(__file__).resolve().parent.parent / "tests" / "data" / "prompts.json"
+CHOSEN = {"chat": 0, "code": 2, "json": 4}
+LENGTHS = range(1, 11)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One text: its ids, tokens per second after the prompt, and what the rounds did (None for the vendor)."""
+
+    ids: tuple[int, ...]
+    tokens_per_second: float
+    stats: dict[str, Any] | None = None
+
+
+def ours(model: surefoot.Model, prompt: str, config: Config) -> Run:
+    with model.generate(prompt, config=config) as generation:
+        for _ in generation:
+            pass
+        stats = generation.stats()
+        return Run(tuple(generation.ids), stats.tokens_per_second, asdict(stats))
+
+
+def vendor(model: surefoot.Model, tokens: int) -> Callable[[str], Run]:
+    """The vendor's pipeline on the same folder with the same settings."""
+    import numpy as np
+    import openvino as ov
+    import openvino_genai as genai
+
+    caps = model.target.caps.settings
+    settings = {
+        "INFERENCE_PRECISION_HINT": caps["INFERENCE_PRECISION_HINT"],
+        "KV_CACHE_PRECISION": caps["KV_CACHE_PRECISION"],
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE": int(caps["DYNAMIC_QUANTIZATION_GROUP_SIZE"]),
+        "INFERENCE_NUM_THREADS": int(caps["threads"]),
+        "ATTENTION_BACKEND": "SDPA",
+    }
+    print(f"vendor settings: {settings}")
+    folder = _with_vendor_tokenizer(model.path, model.files.path)
+    pipeline = genai.LLMPipeline(str(folder), "CPU", **settings)
+    wanted = genai.GenerationConfig(max_new_tokens=tokens, eos_token_id=min(model.tokenizer.eos_ids))
+    wanted.stop_token_ids = set(model.tokenizer.eos_ids)
+
+    def write(prompt: str) -> Run:
+        result = pipeline.generate(ov.Tensor(np.asarray([model.encode(prompt)], np.int64)), wanted)
+        return Run(tuple(result.tokens[0]), 1e3 / result.perf_metrics.get_tpot().mean)
+
+    return write
+
+
+def _with_vendor_tokenizer(folder: Path, source: Path) -> Path:
+    """A folder of links to the model, with the tokenizer as the vendor's reader of the GGUF file writes it."""
+    import openvino_genai as genai
+
+    place = Path(tempfile.mkdtemp(prefix="surefoot-vendor-"))
+    (place / source.name).symlink_to(source)
+    genai.LLMPipeline(str(place / source.name), "CPU", enable_save_ov_model=True)
+    for file in folder.iterdir():
+        (place / file.name).unlink(missing_ok=True)
+        (place / file.name).symlink_to(file)
+    return place
+
+
+def alternate(first: Callable[[], Run], second: Callable[[], Run], count: int) -> list[tuple[Run, Run]]:
+    """`count` pairs of runs, the order turned from pair to pair."""
+    pairs = []
+    for number in range(count):
+        runs = [side() for side in ((first, second) if number % 2 == 0 else (second, first))]
+        pairs.append((runs[0], runs[1]) if number % 2 == 0 else (runs[1], runs[0]))
+    return pairs
+
+
+def compare(name: str, workload: str, pairs: list[tuple[Run, Run]]) -> dict[str, Any]:
+    """One row of the record: the ratio of the second side to the first, pair by pair."""
+    ratios = [second.tokens_per_second / first.tokens_per_second for first, second in pairs]
+    low, high = interval(ratios)
+    base, other = (median([pair[side].tokens_per_second for pair in pairs]) for side in (0, 1))
+    same = all(first.ids == second.ids for first, second in pairs)
+    stats = pairs[0][1].stats or {}
+    print(
+        f"{workload:<5} {name:<14} {base:7.1f} {other:7.1f}   {median(ratios):5.2f} [{low:.2f}, {high:.2f}]   "
+        f"{stats.get('accepted_per_round', 0):5.2f}   {100 * stats.get('host_share', 0):5.2f}   "
+        f"{len(pairs[0][0].ids):4}   {'same ids' if same else 'OTHER IDS'}"
+    )
+    return {
+        "workload": workload, "what": name, "ratio_median": median(ratios), "ratio_low": low, "ratio_high": high,
+        "same_ids": same, "pairs": [[asdict(first), asdict(second)] for first, second in pairs],
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--weights", default="fp16", choices=("fp16", "int8", "int4"))
+    parser.add_argument("--tokens", type=int, default=128, help="output tokens per text")
+    parser.add_argument("--pairs", type=int, default=5, help="pairs per row")
+    parser.add_argument("--out", type=Path, help="where the record goes")
+    arguments = parser.parse_args()
+    common = {"runtime": "openvino", "weights": arguments.weights, "max_tokens": arguments.tokens}
+    model = surefoot.load("smollm2-135m", **common)
+    off = load_config(overrides={**common, "drafts": "off"})
+    ways = {f"fixed {k}": {"policy": "fixed", "draft_len": k} for k in LENGTHS} | {"additive": {"policy": "additive"}}
+    peer = vendor(model, arguments.tokens)
+    prompts = json.loads(PROMPTS.read_text(encoding="utf-8"))
+    rows = []
+    print("work  against plain    plain   other   ratio, median [95 %]  acc/round  host %  tokens")
+    for workload, place in CHOSEN.items():
+        prompt = prompts[place]["prompt"]
+        plain = partial(ours, model, prompt, off)
+        plain()  # warm
+        peer(prompt)
+        rows.append(compare("GenAI", workload, alternate(plain, partial(peer, prompt), arguments.pairs)))
+        for name, way in ways.items():
+            drafted = partial(ours, model, prompt, load_config(overrides={**common, **way}))
+            rows.append(compare(name, workload, alternate(plain, drafted, arguments.pairs)))
+    write_record(
+        arguments.out or RECORDS / f"openvino_pairs_{arguments.weights}.json",
+        "tokens per second after the prompt, in alternating pairs", rows, ("openvino", "openvino-genai"),
+        settings=model.describe(), tokens=arguments.tokens,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
