@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from surefoot.core.trees import depths, visible
 from surefoot.core.types import Ids
 from surefoot.targets.hf.taps import Stack
-from surefoot.targets.hf.trees import depths, visible
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +82,7 @@ class Runner:
     def _mask(self, start: int, parents: Sequence[int], window: int | None) -> Any:
         import torch
 
-        seen = torch.from_numpy(visible(parents, start, window))[None, None].to(self.device)
+        seen = torch.from_numpy(seen_slots(parents, start, window))[None, None].to(self.device)
         if self.attention == "sdpa":
             return seen
         dtype = self.model.dtype
@@ -99,6 +100,19 @@ class Runner:
             call["logits_to_keep"] = 1
         logits = self.model(**call).logits[0]
         return logits[-1:] if last_only else logits
+
+
+def seen_slots(parents: Sequence[int], committed: int, window: int | None) -> npt.NDArray[np.bool_]:
+    """(R, committed + R) which cache rows each row of a tree may see: what is committed, its ancestors and itself.
+
+    With a sliding window, only those fewer than `window` positions back; positions count depth, not rows.
+    """
+    seen = np.concatenate([np.ones((len(parents), committed), np.bool_), visible(parents)], axis=1)
+    if window is not None:
+        depth = depths(parents)
+        position = np.concatenate([np.arange(committed), committed + depth])
+        seen &= position[None, :] > (committed + depth)[:, None] - window
+    return seen
 
 
 def accepted(model: Any) -> frozenset[str]:

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surefoot.core.errors import CapacityError, ConfigError, LawError, NotEligible, SurefootError, TargetError
+from surefoot.core.trees import check_parents, kept_path
 from surefoot.core.types import Floats, Ids
 from surefoot.targets.hf import cache as kv
 from surefoot.targets.hf.runner import Runner
 from surefoot.targets.hf.taps import recorded
-from surefoot.targets.hf.trees import check_parents, kept_path
 
 # chosen: a block's logits live on the device until the next block: 256 rows of a 152k vocabulary are 156 MB in float32.
 MAX_ROWS = 256

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from surefoot.core.errors import CapacityError, ConfigError, LawError, SurefootError, TargetError
+from surefoot.core.trees import check_parents, depths, kept_path, visible
 from surefoot.core.types import Caps, Floats, Ids
 from surefoot.targets.openvino.names import reason
 from surefoot.targets.openvino.runner import Runner
 from surefoot.targets.openvino.slots import Slots
-from surefoot.targets.openvino.trees import check_parents, depths, kept_path, visible
 
 CHUNK, CHUNK_OF_LOGITS = 512, 64
 """chosen: tokens of a prompt in one forward; few where the graph gives logits for each, 39 MB at a 152k vocabulary."""

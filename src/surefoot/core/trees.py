@@ -1,4 +1,4 @@
-"""Trees of draft tokens: depths, masks, and which rows may be kept."""
+"""Rows of a block that is a tree: where they stand, what they see, and which of them may be kept."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import numpy.typing as npt
 
 from surefoot.core.errors import LawError
 
-Bools = npt.NDArray[np.bool_]
-
 
 def check_parents(parents: Sequence[int], rows: int) -> tuple[int, ...]:
-    """The parents as a tuple. Raises LawError unless there is one per row and each comes before its child."""
+    """The parents as a tuple. Raises: LawError unless there is one per row and each comes before its child."""
     checked = tuple(int(parent) for parent in parents)
     if len(checked) != rows:
         raise LawError(f"a tree of {rows} rows came with {len(checked)} parents")
@@ -30,36 +28,25 @@ def depths(parents: Sequence[int]) -> npt.NDArray[np.int64]:
     return depth
 
 
-def visible(parents: Sequence[int], committed: int, window: int | None) -> Bools:
-    """(R, committed + R) which cache rows each row may see: what is committed, its ancestors and itself.
-
-    With a sliding window, only those fewer than `window` positions back; positions count depth, not rows.
-    """
-    rows = len(parents)
-    ancestors = np.zeros((rows, rows), np.bool_)
+def visible(parents: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """(R, R) which rows of the block each row sees: its ancestors and itself."""
+    seen = np.eye(len(parents), dtype=np.bool_)
     for row, parent in enumerate(parents):
         if parent >= 0:
-            ancestors[row] = ancestors[parent]
-        ancestors[row, row] = True
-    seen = np.concatenate([np.ones((rows, committed), np.bool_), ancestors], axis=1)
-    if window is not None:
-        depth = depths(parents)
-        position = np.concatenate([np.arange(committed), committed + depth])
-        seen &= position[None, :] > (committed + depth)[:, None] - window
+            seen[row] |= seen[parent]
     return seen
 
 
 def kept_path(keep: int | Sequence[int], tail: int, parents: Sequence[int] | None) -> tuple[int, ...]:
-    """The tail rows to keep. Raises LawError unless they are a chain that starts right after the last commit."""
-    path = tuple(range(keep)) if isinstance(keep, int) else tuple(int(row) for row in keep)
+    """The tail rows to keep. Raises: LawError unless they are a chain that starts right after the last commit."""
     if isinstance(keep, int) and not 0 <= keep <= tail:
         raise LawError(f"commit of {keep} rows with a tail of {tail}")
+    path = tuple(range(keep)) if isinstance(keep, int) else tuple(int(row) for row in keep)
     before = -1
     for row in path:
         if not 0 <= row < tail:
             raise LawError(f"commit of tail row {row} with a tail of {tail}")
-        above = row - 1 if parents is None else parents[row]
-        if above != before:
+        if (row - 1 if parents is None else parents[row]) != before:
             raise LawError(f"commit of rows {list(path)}: row {row} does not follow row {before} in the tail")
         before = row
     return path
