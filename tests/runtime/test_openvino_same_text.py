@@ -1,0 +1,88 @@
+"""SmolLM2 on OpenVINO: drafts change no token, and off is what OpenVINO GenAI itself writes with the same settings.
+
+A few texts run always; the twenty-four of the promise, 256 tokens each, run with --slow (about a quarter of an hour).
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from same_text import PROMPTS, check_same_text, gap_at
+
+from surefoot.core.sampling import Sampling
+from surefoot.core.types import Ids
+from surefoot.engine.config import load_config
+from surefoot.engine.generator import Model, load
+
+pytest.importorskip("openvino", reason="the runtime of these tests: pip install 'surefoot[openvino]'")
+pytestmark = pytest.mark.model
+ALWAYS = [0, 2, 4]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module", params=["fp16", "int8"])
+def model(request: Any, smollm2_gguf: Path, cache: Path) -> Model:
+    config = load_config(overrides={"runtime": "openvino", "weights": request.param})
+    return load(str(smollm2_gguf), config, cache_dir=cache)
+
+
+@pytest.fixture(scope="module")
+def vendor(model: Model, smollm2_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """OpenVINO GenAI's pipeline on the same folder, with the settings that the target reports."""
+    genai = pytest.importorskip("openvino_genai", reason="openvino-genai is not installed, and it is the reference")
+    folder = tmp_path_factory.mktemp("vendor")
+    (folder / smollm2_gguf.name).symlink_to(smollm2_gguf)
+    genai.LLMPipeline(str(folder / smollm2_gguf.name), "CPU", enable_save_ov_model=True)
+    for file in model.path.iterdir():
+        shutil.copy(file, folder)
+    settings = model.target.caps.settings
+    names = ("INFERENCE_PRECISION_HINT", "KV_CACHE_PRECISION", "DYNAMIC_QUANTIZATION_GROUP_SIZE")
+    return genai.LLMPipeline(
+        str(folder),
+        "CPU",
+        **{name: settings[name] for name in names},
+        INFERENCE_NUM_THREADS=int(settings["threads"]),
+        ATTENTION_BACKEND="SDPA",
+    )
+
+
+def by_vendor(vendor: Any, model: Model, prompt: Ids, n_tokens: int) -> tuple[int, ...]:
+    import openvino as ov
+    import openvino_genai as genai
+
+    wanted = genai.GenerationConfig(max_new_tokens=n_tokens, eos_token_id=min(model.tokenizer.eos_ids))
+    wanted.stop_token_ids = set(model.tokenizer.eos_ids)
+    return tuple(vendor.generate(ov.Tensor(np.asarray([prompt], np.int64)), wanted).tokens[0])
+
+
+def check_greedy(vendor: Any, model: Model, number: int, n_tokens: int) -> None:
+    prompt = model.encode(PROMPTS[number]["prompt"])
+    off = check_same_text(model, prompt, Sampling(), n_tokens)
+    theirs = by_vendor(vendor, model, prompt, n_tokens)
+    assert off == theirs, gap_at(model, prompt, off, theirs)
+
+
+@pytest.mark.parametrize("number", ALWAYS)
+def test_greedy_is_the_same_with_drafts_on_off_and_by_the_vendor(vendor: Any, model: Model, number: int) -> None:
+    assert model.target.caps.row_class == "identical"
+    check_greedy(vendor, model, number, 64)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(PROMPTS)))
+def test_greedy_is_the_same_over_256_tokens(vendor: Any, model: Model, number: int) -> None:
+    check_greedy(vendor, model, number, 256)
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.3])
+def test_the_same_seed_writes_the_same_text(model: Model, temperature: float) -> None:
+    prompt = model.encode(PROMPTS[2]["prompt"])
+    check_same_text(model, prompt, Sampling(temperature=temperature, top_k=40, top_p=0.95, seed=7), 64)
