@@ -102,6 +102,25 @@ def test_while_it_writes(tiny: Path, pieces: int) -> None:
     assert "interrupted" in done.err
 
 
+@pytest.mark.parametrize("shown", [(), ("--json",)], ids=["text", "document"])
+def test_the_round_in_progress_is_finished_and_its_text_kept(tiny: Path, shown: tuple[str, ...]) -> None:
+    """Ctrl-C hits the second token: that token is written too, as a limit of two tokens would have it."""
+    import json
+
+    toy = ("generate", str(tiny), "--runtime", "toy", "--set", "runtime.vocab_size=258", "-p", "x", "--drafts", "off")
+    bias = ("--logit-bias", "257=-inf")
+    place = ("surefoot.targets.toy.session", "ToySession", "extend")
+    done = wait(start(["-c", AT_A_CALL, *place, *toy, *bias, *shown]))
+    limited = wait(start(["-m", "surefoot", *toy, *bias, *shown, "--max-tokens", "2"]))
+    assert_interrupted(done)
+    assert "2 tokens" in done.err
+    if shown:
+        assert json.loads(done.out)["finish"] == "cancel"
+        assert json.loads(done.out)["text"] == json.loads(limited.out)["text"]
+    else:
+        assert done.out == limited.out
+
+
 def test_while_a_document_is_being_written_for(tiny: Path) -> None:
     """--json shows nothing before its end, and then what there is."""
     import json

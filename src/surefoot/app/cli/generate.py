@@ -86,8 +86,6 @@ def load_model(name: str, config: Config, context: Context) -> Model:
         model = load(name, config, cache_dir=context.cache_dir, progress=progress)
     context.interrupts.check()
     for refusal in model.passed_over:
-        context.console.note(f"passed over {refusal}")
-    for refusal in model.passed_over:
         context.console.note(f"passed over {errors.as_line(refusal)}")
     return model
 

@@ -35,9 +35,10 @@ class Interrupts:
             signal.signal(signal.SIGINT, signal.SIG_DFL if self._owns_process else self._before)
 
     def stop_by(self, stop: Callable[[], None]) -> None:
-        """Call `stop` at the first Ctrl-C from now on, instead of raising KeyboardInterrupt."""
-        self._stop = stop
-        self.check()
+        """Call `stop` at the first Ctrl-C instead of raising KeyboardInterrupt; now, where it was pressed already."""
+        self._stop = None if self.seen else stop
+        if self.seen:
+            stop()
 
     def check(self) -> None:
         """Raises: KeyboardInterrupt when Ctrl-C was pressed and nobody has stopped for it."""
