@@ -11,6 +11,9 @@ from surefoot.core.errors import ConfigError
 COLDEST = 1e-4
 """chosen: logits of any model divided by this stay finite in float32; colder is greedy in all but name."""
 
+LARGEST = 1e9
+"""chosen: far beyond any logit, and still finite in float32 after every processor and the coldest temperature."""
+
 
 def _refuse(name: str, value: object, wanted: str) -> ConfigError:
     return ConfigError(f"{name} must be {wanted}; got {value}.")
@@ -71,11 +74,13 @@ class Sampling:
             raise _refuse("seed", self.seed, "a whole number from 0 to 2**64 - 1")
 
     def _check_penalties(self) -> None:
-        if not (math.isfinite(self.repetition_penalty) and self.repetition_penalty > 0):
-            raise _refuse("repetition_penalty", self.repetition_penalty, "above 0 (1 is off)")
-        for name in ("presence_penalty", "frequency_penalty", "dry_multiplier"):
-            if not math.isfinite(getattr(self, name)):
-                raise _refuse(name, getattr(self, name), "a finite number")
+        if not 1 / LARGEST <= self.repetition_penalty <= LARGEST:
+            raise _refuse("repetition_penalty", self.repetition_penalty, f"above 0 (1 is off), at most {LARGEST:g}")
+        for name in ("presence_penalty", "frequency_penalty"):
+            if not abs(getattr(self, name)) <= LARGEST:
+                raise _refuse(name, getattr(self, name), f"from {-LARGEST:g} to {LARGEST:g}")
+        if not math.isfinite(self.dry_multiplier):
+            raise _refuse("dry_multiplier", self.dry_multiplier, "a finite number")
         if not (math.isfinite(self.dry_base) and self.dry_base >= 1):
             raise _refuse("dry_base", self.dry_base, "at least 1")
         if self.dry_multiplier < 0 or self.dry_allowed_length < 1 or self.dry_range < 0:
@@ -84,8 +89,8 @@ class Sampling:
                 f"got {self.dry_multiplier}, {self.dry_range} and {self.dry_allowed_length}."
             )
         for token, bias in self.logit_bias.items():
-            if math.isnan(bias) or bias == math.inf:
-                raise _refuse(f"logit_bias of token {token}", bias, "a finite number or -inf")
+            if bias != -math.inf and not abs(bias) <= LARGEST:
+                raise _refuse(f"logit_bias of token {token}", bias, f"from {-LARGEST:g} to {LARGEST:g}, or -inf")
         if self.min_tokens < 0:
             raise _refuse("min_tokens", self.min_tokens, "at least 0")
         taken = self.banned.intersection(self.forced.values())
