@@ -137,6 +137,14 @@ def test_tools_reach_the_template(tmp_path: Path) -> None:
     assert tokenizer.decode(tokenizer.render(messages, [])).strip() == ""
 
 
+def test_tools_that_the_template_would_drop_are_refused(tmp_path: Path) -> None:
+    library = tiny_tokenizers.sentencepiece()
+    library.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}"
+    tokenizer = load_tokenizer(in_folder(tmp_path / "m", library))
+    with pytest.raises(ConfigError, match="no place for tools"):
+        tokenizer.render([{"role": "user", "content": "a"}], [{"name": "stop"}])
+
+
 def test_a_model_without_a_template_points_to_raw(tmp_path: Path) -> None:
     tokenizer = load_tokenizer(in_folder(tmp_path / "m", tiny_tokenizers.byte_level()))
     assert not tokenizer.has_template

@@ -59,10 +59,21 @@ class Tokenizer:
     ) -> Ids:
         """(n,) int32: the conversation in the model's own chat template.
 
-        Raises: ConfigError when the model has no template or the template refuses the messages.
+        Raises: ConfigError when the model has no template, or the template refuses the messages or ignores the tools.
         """
         if not self.has_template:
             raise ConfigError(f"{self.name} has no chat template: use --raw to give it the text as it is")
+        text = self._rendered(messages, tools, add_generation_prompt)
+        if tools and text == self._rendered(messages, None, add_generation_prompt):
+            raise ConfigError(f"the chat template of {self.name} has no place for tools: describe them in a message")
+        return self.encode(text, add_special=False)
+
+    def _rendered(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None,
+        add_generation_prompt: bool,
+    ) -> str:
         try:
             text = self.library.apply_chat_template(
                 list(messages),
@@ -74,7 +85,7 @@ class Tokenizer:
             raise ConfigError(
                 f"the chat template of {self.name} refuses these messages ({error}): change them, or use --raw"
             ) from error
-        return self.encode(text, add_special=False)
+        return str(text)
 
     def token_bytes(self, token_id: int) -> bytes:
         """What one token spells on its own, in UTF-8; b"" for an id without a text."""
