@@ -73,8 +73,10 @@ def test_values_out_of_range(tiny: Path, options: list[str], words: list[str]) -
         (["--file", "x", "--messages", "y"], ["--file", "--messages"]),
         (["--messages", "x", "--raw"], ["--messages", "--raw"]),
         (["-p", "x", "--tools", "y", "--raw"], ["--tools", "--raw"]),
-        (["-p", "x", "--drafts", "off", "--draft-len", "4"], ["--draft-len", "drafts are off"]),
-        (["-p", "x", "--drafts", "off", "--policy", "fixed"], ["--policy", "drafts are off"]),
+        (["-p", "x", "--drafts", "off", "--draft-len", "4"], ["draft_len", "drafts are off"]),
+        (["-p", "x", "--drafts", "off", "--policy", "fixed"], ["policy", "drafts are off"]),
+        (["-p", "x", "--drafts", "off", "--set", "policy.draft_len=4"], ["draft_len", "drafts are off"]),
+        (["-p", "x", "--max-tokens", "5", "--set", "sampling.min_tokens=6"], ["min_tokens", "max_tokens", "5"]),
         (["-p", "x", "--top-k", "5"], ["top_k", "temperature is 0"]),
         (["-p", "x", "--top-p", "0.5"], ["top_p", "temperature is 0"]),
         (["-p", "x", "--min-p", "0.5"], ["min_p", "temperature is 0"]),
@@ -96,6 +98,7 @@ def test_options_that_contradict_each_other(tiny: Path, options: list[str], word
         (["--drafts", "ngran"], ["'ngran'", "did you mean 'ngram'"]),
         (["--policy", "aditive"], ["'aditive'", "did you mean 'additive'"]),
         (["--runtime", "fh"], ["'fh'", "did you mean 'hf'"]),
+        (["--weights", "int9"], ["'int9'", "int8"]),
         (["--judge", "mach"], ["'mach'", "did you mean 'match'"]),
         (["--set", "drafts.max_m=3"], ["'max_m'", "did you mean 'max_n'"]),
         (["--set", "samplin.top_k=3"], ["'samplin'", "did you mean 'sampling'"]),
@@ -205,6 +208,11 @@ def test_values_that_only_the_loaded_model_can_refuse(tiny: Path, options: list[
 def test_drafts_where_rows_depend_on_their_neighbours_need_a_word(tiny: Path) -> None:
     done = surefoot("generate", tiny, *HF, "-p", "x", "--set", "runtime.dtype=bfloat16")
     assert_refused(done, NOT_ELIGIBLE, "bfloat16", "--allow-near-ties")
+
+
+def test_weights_in_a_format_that_the_runtime_does_not_convert_to(tiny: Path) -> None:
+    done = surefoot("generate", tiny, "--runtime", "toy", "-p", "x", "--weights", "int8")
+    assert_refused(done, NOT_ELIGIBLE, "weights int8", "toy", "openvino")
 
 
 # Files

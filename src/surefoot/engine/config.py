@@ -7,7 +7,7 @@ import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from surefoot.core.errors import ConfigError
 from surefoot.core.judge import JUDGES
@@ -45,11 +45,15 @@ class Config:
     top_logprobs: int | None = None
     allow_near_ties: bool = False
     raw: bool = False
-    weights: str = "auto"
+    weights: Literal["auto", "fp16", "int8", "int4"] = "auto"
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:
             raise ConfigError(f"max_tokens must be at least 1; got {self.max_tokens}.")
+        if self.sampling.min_tokens > self.max_tokens:
+            raise ConfigError(
+                f"min_tokens is {self.sampling.min_tokens} and max_tokens only {self.max_tokens}; change one of them."
+            )
         if self.judge not in JUDGES:
             raise ConfigError(parts.unknown("judge", self.judge, JUDGES))
         if self.seed is not None and not 0 <= self.seed < 2**64:
@@ -80,9 +84,16 @@ def load_config(path: Path | None = None, overrides: Mapping[str, Any] | None = 
     Raises: ConfigError that names the key, for an unknown key or part, a wrong type or values that contradict.
     """
     tree = _read(path) if path else {}
-    for key, value in (overrides or {}).items():
-        _place(tree, SHORTCUTS.get(key, key), value)
-    return _build(tree)
+    places = {SHORTCUTS.get(key, key): value for key, value in (overrides or {}).items()}
+    for key, value in places.items():
+        _place(tree, key, value)
+    config = _build(tree)
+    for key in places:
+        # What a file says of the policy may stay there while drafts are switched off for once.
+        if config.drafts.name == "off" and key.partition(".")[0] == "policy":
+            name = key.removesuffix(".name").removeprefix("policy.")
+            raise ConfigError(f"{name} decides the length of drafts, and drafts are off; drop one of the two.")
+    return config
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:

@@ -77,14 +77,19 @@ def _load(model: str, config: Config, name: str, cache_dir: Path, progress: Prog
     files = models.resolve(model, cache_dir, formats=known.reads if known else models.FORMATS, progress=progress)
     plugin = parts.find("target", name)
     values = dict(config.runtime.options)
-    path = files.path
     if name == "openvino":
         values.setdefault("cache_dir", str(cache_dir / "openvino" / "compiled"))
-        if files.format != "openvino":
-            path = openvino_folder(files, cache_dir, config.weights, progress)
+    options = parts.make_options(plugin, values, "runtime")
+    path = files.path
+    if name == "openvino" and files.format != "openvino":
+        path = openvino_folder(files, cache_dir, config.weights, progress)
+    elif config.weights != "auto":
+        raise NotEligible(
+            f"weights {config.weights} was asked for, and {name} reads {model} as it is; leave it out, or choose the "
+            "runtime openvino and a model that is not in its format yet."
+        )
     elif name == "hf" and files.format == "gguf":
         path = merged_gguf(files, cache_dir)
-    options = parts.make_options(plugin, values, "runtime")
     tokenizer = load_tokenizer(files)
     target: Target = plugin.build(options, path)
     if tokenizer.vocab_size > target.caps.vocab_size:
@@ -135,17 +140,18 @@ class Model:
 
     def encode(self, prompt: Prompt, *, tools: Sequence[Mapping[str, Any]] | None = None, raw: bool = False) -> Ids:
         """(n,) int32: the prompt as this model reads it; a text becomes the message of a user unless `raw`."""
-        if isinstance(prompt, str):
-            if not prompt.strip():
-                raise ConfigError("the prompt is empty; give the model something to go on.")
-            if raw:
-                return self.tokenizer.encode(prompt)
-            prompt = [{"role": "user", "content": prompt}]
-        if len(prompt) == 0:
+        if len(prompt) == 0 or (isinstance(prompt, str) and not prompt.strip()):
             raise ConfigError("the prompt is empty; give the model something to go on.")
-        if isinstance(prompt[0], Mapping):
+        if isinstance(prompt, str) and not raw:
+            return self.tokenizer.render([{"role": "user", "content": prompt}], tools)
+        of_messages = isinstance(prompt[0], Mapping)
+        if of_messages and not raw:
             return self.tokenizer.render(prompt, tools)  # type: ignore[arg-type]
-        return as_ids(prompt)  # type: ignore[arg-type]
+        if of_messages or tools is not None:
+            raise ConfigError(
+                "messages and tools go through the chat template, which a raw text and token ids do not; drop one."
+            )
+        return self.tokenizer.encode(prompt) if isinstance(prompt, str) else as_ids(prompt)  # type: ignore[arg-type]
 
     def describe(self) -> dict[str, Any]:
         """What decides the text and the speed: model, runtime and settings, for logs and records."""
@@ -165,6 +171,8 @@ class Model:
 
     def _check(self, ids: Ids, config: Config) -> None:
         caps = self.target.caps
+        if len(ids) == 0:
+            raise ConfigError("the prompt has no token in this model's vocabulary; give the model something to go on.")
         if len(ids) > caps.max_length:
             raise ConfigError(
                 f"the prompt has {len(ids)} tokens and the context holds {caps.max_length}; "
@@ -173,6 +181,9 @@ class Model:
         if ids.min() < 0 or ids.max() >= caps.vocab_size:
             raise ConfigError(f"the prompt has ids outside the vocabulary of {caps.vocab_size} tokens.")
         config.sampling.check_vocabulary(caps.vocab_size)
+        for token in config.stop_ids:
+            if not 0 <= token < caps.vocab_size:
+                raise ConfigError(f"stop_ids names token {token}, outside the vocabulary of {caps.vocab_size} tokens.")
         if config.drafts.name == "off" or caps.row_class == "identical":
             return
         settings = ", ".join(f"{key} {value}" for key, value in caps.settings.items())

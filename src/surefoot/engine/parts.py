@@ -79,7 +79,7 @@ def typed(value: Any, hint: Any, where: str) -> Any:
         if value not in typing.get_args(hint):
             raise ConfigError(unknown(f"value of {where}", str(value), map(str, typing.get_args(hint))))
         return value
-    if origin in (tuple, frozenset, list) and isinstance(value, list | tuple):
+    if origin in (tuple, frozenset, list) and isinstance(value, list | tuple | set | frozenset):
         return origin(typed(item, typing.get_args(hint)[0], where) for item in value)
     if origin is not None and issubclass(origin, Mapping) and isinstance(value, Mapping):
         key, item = typing.get_args(hint)

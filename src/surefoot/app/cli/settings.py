@@ -56,7 +56,9 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 def _add_runtime(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--runtime", metavar="NAME", help="what runs the model; auto takes one that fits its files")
-    group.add_argument("--device", metavar="NAME", help="where it runs, such as cpu or cuda")
+    group.add_argument(
+        "--device", metavar="NAME", help="where it runs, named by the runtime: CPU or GPU (openvino), cpu or cuda (hf)"
+    )
     group.add_argument("--threads", type=int, metavar="N", help="CPU threads")
     group.add_argument(
         "--weights", metavar="FORMAT", help="for a runtime that has to convert the model: auto, fp16, int8 or int4"
@@ -113,12 +115,7 @@ def configure(args: argparse.Namespace) -> Config:
         if key in overrides:
             raise ConfigError(f"{key} is set by --set {text} and by {named_by[key]}; leave one of them out")
         overrides[key], named_by[key] = value, "another --set"
-    config = load_config(args.config, overrides)
-    for flag in ("draft_len", "policy"):
-        if config.drafts.name == "off" and getattr(args, flag) is not None:
-            name = flag.replace("_", "-")
-            raise ConfigError(f"--{name} chooses the length of drafts, and drafts are off; drop one of the two")
-    return config
+    return load_config(args.config, overrides)
 
 
 def _biases(texts: list[str]) -> dict[int, float]:
