@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,10 @@ def main(folder: Path) -> None:
             mask, place = np.ones((1, depth + n), np.int64), np.arange(depth, depth + n)
             samples = []
             for _ in range(7):
-                samples += spent(lambda b=block, p=place, m=mask, r=n: runner.forward(b, p, m, r), 1)
+                samples += spent(partial(runner.forward, block, place, mask, n), 1)
                 runner.keep_slots(np.arange(depth))
             row[f"forward_{n}"] = summary(samples)
-        row["removal"] = summary(spent(lambda d=depth: runner.keep_slots(np.arange(d)), 7))
+        row["removal"] = summary(spent(partial(runner.keep_slots, np.arange(depth)), 7))
         rows.append(row)
         print(depth, *(cell(row[k], 1e-3) for k in ("forward_1", "forward_8", "removal")), "ms: 1 row, 8 rows, removal")
     first, last = rows[0], rows[-1]

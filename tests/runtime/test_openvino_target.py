@@ -130,13 +130,15 @@ def test_a_failing_runtime_closes_the_session(folder: Any, monkeypatch: pytest.M
 
 def test_caps_say_what_decides_the_bits(folder: Any) -> None:
     caps = build(Options(threads=1), folder("llama")).caps
-    assert caps.settings["KV_CACHE_PRECISION"] == "f16"
+    assert caps.settings["KV_CACHE_PRECISION"] == "f32"
     assert caps.settings["INFERENCE_PRECISION_HINT"] == "f32"
     assert caps.settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] == "0"
     assert caps.settings["weights"] == "fp16"
     assert caps.row_class == "identical"
     assert (caps.vocab_size, caps.max_length) == (211, 256)
-    assert build(Options(cache_precision="u8", threads=1), folder("llama")).caps.row_class == "near-tie"
+    for precision in ("u8", "f16"):
+        near = build(Options(cache_precision=precision, threads=1), folder("llama")).caps
+        assert (near.row_class, near.settings["KV_CACHE_PRECISION"]) == ("near-tie", precision)
 
 
 def test_a_compiled_model_is_kept_where_the_caller_says(folder: Any, tmp_path: Path) -> None:

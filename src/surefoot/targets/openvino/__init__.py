@@ -27,7 +27,9 @@ class Options:
     )
     cache_precision: str = field(
         default="auto",
-        metadata={"help": "auto, f32, f16, bf16 or u8 keys and values; auto is f16, since u8 can change the text"},
+        metadata={
+            "help": "auto, f32, f16, bf16 or u8 keys and values; auto is f32, whose rows of a block equal single rows"
+        },
     )
     precision: str = field(
         default="auto",

@@ -52,7 +52,7 @@ def runtime_settings(options: Options) -> dict[str, Any]:
     """The properties that the model is compiled with."""
     cpu = options.device.upper() == "CPU"
     settings: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY"}
-    settings["KV_CACHE_PRECISION"] = "f16" if options.cache_precision == "auto" else options.cache_precision
+    settings["KV_CACHE_PRECISION"] = "f32" if options.cache_precision == "auto" else options.cache_precision
     settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = options.activation_group
     if options.precision != "auto" or cpu:
         settings["INFERENCE_PRECISION_HINT"] = "f32" if options.precision == "auto" else options.precision
@@ -68,7 +68,7 @@ def row_class(options: Options) -> RowClass:
 
     Source: measured 2026-11-30, 2-core x86 with AVX2, OpenVINO 2026.4, studies/openvino-rows.md.
     """
-    exact = options.cache_precision in ("auto", "f16", "f32") and options.precision in ("auto", "f32")
+    exact = options.cache_precision in ("auto", "f32") and options.precision in ("auto", "f32")
     return "identical" if exact and options.device.upper() == "CPU" and options.activation_group == 0 else "near-tie"
 
 

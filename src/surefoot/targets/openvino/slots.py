@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-COPY_COST = 26
+COPY_COST = 20
 """What removing stale rows costs, per cached row, in the cost of one stale row to one scored row.
 
-measured: 2026-11-30, 2-core x86 with AVX2, OpenVINO 2026.4, SmolLM2 fp16, one thread, processor time: reading and
-writing the state takes 0.13 ms a cached row at 200, 850 and 4,000 of them; one more cached row makes a forward 5
-microseconds longer per scored row. See studies/openvino-compaction.md.
+Source: measured 2026-11-30, 2-core x86 with AVX2, OpenVINO 2026.4, SmolLM2 fp16, processor time of one thread at 200,
+850 and 4,000 cached rows: 17 to 26; studies/openvino-compaction.md.
 """
 
 

@@ -72,7 +72,7 @@ class Source(Protocol):
         ...
 
 
-CHUNK_BYTES = 64 << 20
+CHUNK_BYTES = 16 << 20
 """chosen: float32 bytes in flight per tensor; large enough to be fast, small beside any model."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +19,9 @@ WeightFormat = Literal["fp16", "int8", "int4"]
 GROUPS = (128, 64, 32)
 """chosen: the largest that divides the input width, as the field's 4-bit exports do; no divisor means 8 bits."""
 
+_ALIGNED = 64
+"""chosen: the size of a cache line, and no less than any type's own alignment."""
+
 _SMALLEST_SCALE = float(np.finfo(np.float16).tiny)
 
 
@@ -30,7 +34,8 @@ class Scratch:
 
     def put(self, chunks: Iterable[npt.NDArray[Any]], dtype: Any, shape: tuple[int, ...]) -> npt.NDArray[Any]:
         """The chunks, one after the other, as one mapped array of this type and shape."""
-        start = self._file.tell()
+        start = -self._file.tell() % _ALIGNED + self._file.tell()
+        self._file.write(b"\0" * (start - self._file.tell()))
         for chunk in chunks:
             self._file.write(np.ascontiguousarray(chunk, dtype).data)
         self._file.flush()
@@ -59,9 +64,10 @@ def quantise(
 
 
 def pack_nibbles(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Two 4-bit codes a byte, the earlier one in the low half, over the flat array."""
-    flat = codes.reshape(-1, 2)
-    packed: npt.NDArray[np.uint8] = flat[:, 0] | np.left_shift(flat[:, 1], 4, dtype=np.uint8)
+    """Two 4-bit codes a byte, the earlier one in the low half, over the flat array; an odd end is padded with 0."""
+    flat = codes.reshape(-1)
+    pairs = (flat if flat.size % 2 == 0 else np.append(flat, np.uint8(0))).reshape(-1, 2)
+    packed: npt.NDArray[np.uint8] = pairs[:, 0] | np.left_shift(pairs[:, 1], 4, dtype=np.uint8)
     return packed
 
 
@@ -116,43 +122,43 @@ class Weights:
     def _eight_bits(self, name: str, out: int, width: int) -> Any:
         from openvino import op
 
-        scales: list[npt.NDArray[np.float16]] = []
-        zeros: list[npt.NDArray[np.uint8]] = []
-
-        def codes() -> Iterable[npt.NDArray[np.uint8]]:
-            for piece in pieces(self._source, name):
-                code, scale, zero = quantise(piece, 256)
-                scales.append(scale)
-                zeros.append(zero)
-                yield code
-
-        data = self._scratch.put(codes(), np.uint8, (out, width))
-        constants = (op.Constant(data, shared_memory=True), op.Constant(np.concatenate(zeros)))
-        return _decompress(*constants, np.concatenate(scales), None)
+        codes, scale, zero = self._compress(name, 256, (out, width), (out, 1), lambda codes: codes)
+        return _decompress(op.Constant(codes, shared_memory=True), op.Constant(zero, shared_memory=True), scale, None)
 
     def _four_bits(self, name: str, out: int, width: int, group: int) -> Any:
         import openvino as ov
         from openvino import op
 
-        scales: list[npt.NDArray[np.float16]] = []
-        zeros: list[npt.NDArray[np.uint8]] = []
-        groups = width // group
+        shape, scales = (out, width // group, group), (out, width // group, 1)
+        codes, scale, zero = self._compress(name, 16, shape, scales, pack_nibbles)
+        tensors = (ov.Tensor(codes, ov.Shape(shape), ov.Type.u4), ov.Tensor(zero, ov.Shape(scales), ov.Type.u4))
+        constants = [op.Constant(tensor, shared_memory=True) for tensor in tensors]
+        return _decompress(constants[0], constants[1], scale, [out, width])
+
+    def _compress(
+        self,
+        name: str,
+        levels: int,
+        shape: tuple[int, ...],
+        scales: tuple[int, ...],
+        pack: Callable[[npt.NDArray[np.uint8]], npt.NDArray[np.uint8]],
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float16], npt.NDArray[np.uint8]]:
+        """Packed codes, scale and packed zero points of a matrix seen in `shape`, all mapped."""
+        parts: list[tuple[npt.NDArray[np.float16], npt.NDArray[np.uint8]]] = []
 
         def codes() -> Iterable[npt.NDArray[np.uint8]]:
             for piece in pieces(self._source, name):
-                code, scale, zero = quantise(piece.reshape(-1, groups, group), 16)
-                scales.append(scale)
-                zeros.append(zero)
-                yield pack_nibbles(code)
+                code, scale, zero = quantise(piece.reshape(-1, *shape[1:]), levels)
+                parts.append((scale, zero))
+                yield pack(code)
 
-        data = self._scratch.put(codes(), np.uint8, (out * width // 2,))
-        codes_tensor = ov.Tensor(data, ov.Shape([out, groups, group]), ov.Type.u4)
-        flat = np.concatenate(zeros).reshape(-1)
-        packed = pack_nibbles(flat if len(flat) % 2 == 0 else np.append(flat, np.uint8(0)))
-        zeros_tensor = ov.Tensor(packed, ov.Shape([out, groups, 1]), ov.Type.u4)
-        self._kept += [data, packed]
-        constants = (op.Constant(codes_tensor, shared_memory=True), op.Constant(zeros_tensor, shared_memory=True))
-        return _decompress(*constants, np.concatenate(scales), [out, width])
+        size = math.prod(shape) if levels == 256 else math.prod(shape) // 2
+        flat = self._scratch.put(codes(), np.uint8, (size,))
+        scale = self._scratch.put((part[0] for part in parts), np.float16, scales)
+        zeros = pack(np.concatenate([part[1].reshape(-1) for part in parts]))
+        zero = self._scratch.put([zeros], np.uint8, (zeros.size,))
+        self._kept += [flat, zero]
+        return (flat.reshape(shape), scale, zero.reshape(scales)) if levels == 256 else (flat, scale, zero)
 
 
 def _to_half(piece: Floats, name: str) -> npt.NDArray[np.float16]:
@@ -169,7 +175,7 @@ def _decompress(codes: Any, zeros: Any, scale: npt.NDArray[np.float16], shape: l
     from openvino import opset13 as ops
 
     centred = ops.subtract(ops.convert(codes, "f16"), ops.convert(zeros, "f16"))
-    scaled = ops.multiply(centred, op.Constant(scale))
+    scaled = ops.multiply(centred, op.Constant(scale, shared_memory=True))
     if shape is not None:
         scaled = ops.reshape(scaled, np.array(shape, np.int64), special_zero=False)
     return ops.convert(scaled, "f32")
