@@ -19,7 +19,7 @@ class Runner:
         import openvino as ov
 
         self._tensor = ov.Tensor
-        self._request = compiled.create_infer_request()
+        self._compiled = compiled
         self._layout = layout
         self._places = {name: i for i, port in enumerate(compiled.inputs) for name in port.get_names()}
         self._outputs = {name: i for i, port in enumerate(compiled.outputs) for name in port.get_names()}
@@ -30,10 +30,19 @@ class Runner:
         self._views: dict[int, tuple[Any, Any]] = {}
         self._rows = np.ones(1, np.int64)
         self.slices = ROWS_INPUT in self._places
+        self.renew()
+
+    def renew(self) -> None:
+        """Start anew with an empty cache, whatever state the old one was left in.
+
+        OpenVINO 2026.4 looks at the room behind the keys only: where values were set and their keys were not, even a
+        cleared request writes past the end of its values. This can go when a release checks both.
+        """
+        self._request = self._compiled.create_infer_request()
         if self.slices:
-            self._request.set_input_tensor(self._places[ROWS_INPUT], ov.Tensor(self._rows, shared_memory=True))
-        if layout.has_beam:
-            self._request.set_input_tensor(self._places["beam_idx"], ov.Tensor(np.zeros(1, np.int32)))
+            self._request.set_input_tensor(self._places[ROWS_INPUT], self._tensor(self._rows, shared_memory=True))
+        if self._layout.has_beam:
+            self._request.set_input_tensor(self._places["beam_idx"], self._tensor(np.zeros(1, np.int32)))
 
     def forward(self, ids: Any, positions: Any, mask: npt.NDArray[Any], rows: int) -> Floats:
         """(rows, V) float32 of the last `rows` ids, a view that the next forward overwrites.

@@ -114,7 +114,7 @@ class OpenvinoSession:
             return
         length, self._length = self._length, 0
         try:
-            self._runner.clear()
+            self._runner.renew()
             self._slots.clear()
             self._parents = None
             if length:
