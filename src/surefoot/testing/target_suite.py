@@ -54,6 +54,8 @@ def random_walk(target: Target, tolerance: float, rng: np.random.Generator) -> N
             probe.commit(0)
             probe.prefill(random_ids(target, rng, int(rng.integers(1, 5))))
         elif verb == "commit":
+            if not probe.tail:
+                probe.extend(random_ids(target, rng, int(rng.integers(1, min(target.caps.max_rows, 7) + 1))))
             n = int(rng.integers(0, len(probe.tail) + 1))
             probe.commit(n if rng.random() < 0.7 else list(range(n)))
             if rng.random() < 0.3:
