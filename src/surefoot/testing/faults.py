@@ -46,7 +46,7 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 def residual_from_p() -> AbstractContextManager[None]:
     """A turned-down draft is drawn anew from p itself, not from max(p - q, 0)."""
 
-    def residual(p: Doubles, q: Doubles | None, token: int) -> Doubles:
+    def residual(p: Law, q: Doubles | None, token: int) -> Law:
         return p
 
     return replaced(judge_module, "residual", residual)
