@@ -143,10 +143,11 @@ def test_a_configuration_file_that_does_not_hold(
         ("--messages", b"hello", ["not JSON"]),
         ("--messages", b"\xff[]", ["not UTF-8"]),
         ("--messages", b"[" * 100_000, ["not JSON"]),
-        ("--messages", b"{}", ["an object", "list of objects"]),
+        ("--messages", b"{}", ["an object", "list of messages"]),
         ("--messages", b"[]", ["empty list"]),
-        ("--messages", b"[1]", ["entry 1 is a number"]),
-        ("--messages", b'[{"role": "user", "content": "x"}, {"content": "y"}]', ["entry 2", '"role"']),
+        ("--messages", b"[1]", ["message 1", "is a number"]),
+        ("--messages", b'[{"role": "user", "content": "x"}, {"content": "y"}]', ["message 2", "no role"]),
+        ("--messages", b'[{"role": "user"}]', ["message 1", "no content"]),
     ],
 )
 def test_prompts_that_cannot_be_used(

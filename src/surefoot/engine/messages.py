@@ -1,27 +1,12 @@
-"""Conversations and tools out of JSON files, checked before a chat template sees them."""
+"""Conversations and tools, checked before a chat template sees them: many templates leave out what they do not find."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 from surefoot.core.errors import ConfigError
 
 Messages = list[dict[str, Any]]
-
-
-def load_messages(path: Path) -> Messages:
-    """The conversation in a JSON file: a list of messages, or an object with that list under "messages"."""
-    value = _load(path)
-    if isinstance(value, dict) and "messages" in value:
-        value = value["messages"]
-    return check_messages(value, str(path))
-
-
-def load_tools(path: Path) -> list[dict[str, Any]]:
-    """The tools in a JSON file: a list of JSON schemas, one object for each."""
-    return check_tools(_load(path), str(path))
 
 
 def check_messages(value: object, where: str) -> Messages:
@@ -40,7 +25,7 @@ def check_messages(value: object, where: str) -> Messages:
 
 def check_tools(value: object, where: str) -> list[dict[str, Any]]:
     """The same value, if it is a list of tools; `where` names it in the error."""
-    if not isinstance(value, list):
+    if not isinstance(value, list) or not value:
         raise ConfigError(f"{where} must hold a list of tools, one object each, and it holds {_kind(value)}")
     for i, tool in enumerate(value):
         if not isinstance(tool, dict):
@@ -65,12 +50,3 @@ def _problem(message: object) -> str | None:
 def _kind(value: object) -> str:
     names = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
     return "an empty list" if value == [] else names.get(type(value), "a number")
-
-
-def _load(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not JSON: {error}") from error

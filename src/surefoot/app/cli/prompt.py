@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from surefoot.core.errors import ConfigError
-
-Messages = Sequence[Mapping[str, Any]]
+from surefoot.engine.messages import Messages, check_messages, check_tools
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +36,7 @@ def check(args: argparse.Namespace) -> None:
 def read(args: argparse.Namespace, stdin: TextIO | None) -> str | Messages:
     """The prompt: a text, or messages. Raises: ConfigError when there is none or it cannot be read."""
     if args.messages is not None:
-        return _objects(args.messages, "--messages", "role")
+        return check_messages(_json(args.messages, "--messages"), f"--messages {args.messages}")
     if args.prompt is not None:
         text, source = str(args.prompt), "-p"
     elif args.file is not None:
@@ -52,30 +50,17 @@ def read(args: argparse.Namespace, stdin: TextIO | None) -> str | Messages:
     return text
 
 
-def read_tools(args: argparse.Namespace) -> Messages | None:
+def read_tools(args: argparse.Namespace) -> list[dict[str, Any]] | None:
     """The tools, or None without any."""
-    return None if args.tools is None else _objects(args.tools, "--tools", None)
+    return None if args.tools is None else check_tools(_json(args.tools, "--tools"), f"--tools {args.tools}")
 
 
-def _objects(path: Path, option: str, key: str | None) -> Messages:
-    """A list of JSON objects, each with the text `key`."""
+def _json(path: Path, option: str) -> Any:
     what = f"{option} {path}"
-    text = _decoded(_bytes(path, option), what)
     try:
-        items = json.loads(text)
+        return json.loads(_decoded(_bytes(path, option), what))
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{what} is not JSON: {error}") from error
-    wanted = "a list of objects" + (f', each with a "{key}"' if key else "")
-    if not isinstance(items, list):
-        raise ConfigError(f"{what} holds {_called(items)}; it must hold {wanted}")
-    if not items:
-        raise ConfigError(f"{what} holds an empty list; it must hold {wanted}")
-    for number, item in enumerate(items, start=1):
-        if not isinstance(item, dict):
-            raise ConfigError(f"{what}: entry {number} is {_called(item)}; it must hold {wanted}")
-        if key is not None and not isinstance(item.get(key), str):
-            raise ConfigError(f'{what}: entry {number} has no "{key}"; it must hold {wanted}')
-    return items
 
 
 def _bytes(path: Path, option: str) -> bytes:
@@ -91,8 +76,3 @@ def _decoded(data: bytes, what: str) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise ConfigError(f"{what} is not UTF-8 text (byte {error.start}); convert it first") from error
-
-
-def _called(value: object) -> str:
-    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
-    return names.get(type(value), "a number")
