@@ -30,10 +30,17 @@ def openvino_folder(files: ModelFiles, cache_dir: Path, weights: str, progress: 
     Raises: ConfigError for a format that does not exist or a disk that is full; NotEligible for a family that cannot
     be exported.
     """
+    from surefoot.targets.openvino.export import SCHEMA
+
     chosen = choose_weights(files, weights)
-    out = cache_dir / "openvino" / f"{files.path.stem}-{chosen}-{identity(files)}"
-    if not out.is_dir():
-        export_openvino(files, out, chosen, progress)
+    out = cache_dir / "openvino" / f"{files.path.stem}-{chosen}-{SCHEMA}-{identity(files)}"
+    try:
+        if not out.is_dir():
+            export_openvino(files, out, chosen, progress)
+    except ConfigError:
+        # Another process may have put the same model there meanwhile.
+        if not out.is_dir():
+            raise
     return out
 
 

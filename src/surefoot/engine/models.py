@@ -65,9 +65,10 @@ def resolve(
 
 
 def identity(files: ModelFiles) -> str:
-    """A digest of the places, sizes and times of the files; one of their contents would take seconds."""
+    """A digest of the places, sizes and times of the weights and what they mean; one of contents would take seconds."""
     digest = hashlib.sha256()
-    for path in files.weights:
+    settings = (files.path / "config.json",) if files.path.is_dir() else ()
+    for path in (*files.weights, *settings):
         state = path.stat()
         digest.update(f"{path.resolve()}\0{state.st_size}\0{state.st_mtime_ns}\0".encode())
     return digest.hexdigest()[:16]

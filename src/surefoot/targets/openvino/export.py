@@ -25,6 +25,7 @@ from surefoot.targets.openvino.spec import Source
 from surefoot.targets.openvino.weights import Scratch, WeightFormat, Weights
 
 SCHEMA = 1
+"""Of the record and of the graph: raise it with any change to what is written, so that kept exports are made anew."""
 
 Progress = Callable[[int, int], None]
 """progress(done, total), in weights."""

@@ -1,0 +1,77 @@
+"""A model is turned into OpenVINO's format once, kept, and made anew when anything that it was made from changes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("openvino", reason="the openvino extra is not installed")
+pytest.importorskip("torch", reason="torch is not installed, and it writes the models under test")
+
+from openvino_tiny import tiny
+
+from surefoot.core.errors import ConfigError
+from surefoot.engine import models
+from surefoot.engine.conversion import openvino_folder
+from surefoot.targets.openvino import export
+from surefoot.targets.openvino.names import is_exported
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tiny("llama").save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def files_of(folder: Path) -> models.ModelFiles:
+    return models.resolve(str(folder), folder.parent / "cache", formats=("safetensors",))
+
+
+def convert(folder: Path) -> tuple[Path, bool]:
+    """Where the converted model is, and whether it was made now."""
+    steps: list[int] = []
+    out = openvino_folder(files_of(folder), folder.parent / "cache", "auto", lambda done, _: steps.append(done))
+    assert is_exported(out)
+    return out, bool(steps)
+
+
+def test_what_is_kept_is_taken_until_its_source_changes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, made = convert(folder)
+    assert made
+    assert convert(folder) == (first, False)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "rms_norm_eps": 0.25}))
+    second, made = convert(folder)
+    assert made
+    weights = folder / "model.safetensors"
+    os.utime(weights, ns=(0, weights.stat().st_mtime_ns + 10**9))
+    third, made = convert(folder)
+    assert made
+    monkeypatch.setattr(export, "SCHEMA", export.SCHEMA + 1)
+    fourth, made = convert(folder)
+    assert made
+    assert len({first, second, third, fourth}) == 4
+
+
+def test_two_at_once_end_with_one_whole_model(folder: Path) -> None:
+    inner: list[Path] = []
+
+    def meanwhile(done: int, total: int) -> None:
+        if not inner:
+            inner.append(convert(folder)[0])
+
+    cache = folder.parent / "cache"
+    outer = openvino_folder(files_of(folder), cache, "auto", meanwhile)
+    assert inner == [outer]
+    assert is_exported(outer)
+    assert [path.name for path in (cache / "openvino").iterdir()] == [outer.name]
+
+
+def test_a_failure_that_is_not_a_race_is_still_one(folder: Path) -> None:
+    files = files_of(folder)
+    (folder / "model.safetensors").write_bytes(b"nonsense, not weights")
+    with pytest.raises(ConfigError, match="damaged"):
+        openvino_folder(files, folder.parent / "cache", "fp16")
