@@ -38,6 +38,7 @@ class Case:
     max_tokens: int
     stop_ids: frozenset[int] = frozenset()
     stops: tuple[str, ...] = ()
+    pieces: tuple[str, ...] = PIECES
     sampling: Sampling = field(default_factory=Sampling)
     widen: int = 0
 
@@ -99,7 +100,7 @@ def reference(case: Case) -> tuple[int, ...]:
 
 def due(case: Case, text: Sequence[int]) -> tuple[list[int], Finish]:
     """What is written of `text`, and why it ends there: the first cause in token order, a stop before a limit."""
-    scanned = first_stop(PIECES, case.stops, text) if case.stops else None
+    scanned = first_stop(case.pieces, case.stops, text) if case.stops else None
     room = case.toy.max_length - len(case.prompt) + 1
     for n, token in enumerate(text, start=1):
         if token in case.stop_ids or n == scanned:
@@ -139,7 +140,7 @@ def run(case: Case, drafter: Drafter, session: Session, judge: str = "match") ->
         drafter=drafter,
         policy=Budgets(case.lengths),
         judge=make_judge(judge, case.sampling),
-        limits=Limits(case.max_tokens, case.stop_ids, PieceScanner(PIECES, case.stops) if case.stops else None),
+        limits=Limits(case.max_tokens, case.stop_ids, PieceScanner(case.pieces, case.stops) if case.stops else None),
         clock=lambda: 0.0,
         width=lambda rows, depth: min(rows + case.widen, case.toy.max_rows) if case.widen else rows,
     ):

@@ -50,7 +50,7 @@ def test_the_limits_hold_at_every_index(discipline: str, drafter: str) -> None:
 
 
 @pytest.mark.parametrize("drafter", [*CHAINS, "branches"])
-def test_stop_strings_hold_at_every_index(drafter: str) -> None:
+def test_stop_strings_that_come_again_and_again_hold_where_they_first_end(drafter: str) -> None:
     base = replace(BASE, drafter=drafter)
     text = reference(base)
     ends = set()
@@ -63,6 +63,33 @@ def test_stop_strings_hold_at_every_index(drafter: str) -> None:
             at_the_limit = check(replace(case, max_tokens=len(due(case, text)[0])))
             assert at_the_limit[-1].finish == "stop"
     assert len(ends) > 4
+
+
+EVERY = replace(
+    BASE,
+    toy=Options(vocab_size=512, seed=1, order=2, max_length=64),
+    pieces=tuple(f"<{token}>" for token in range(512)),
+)
+"""No token comes twice in this text, so that each index can be the one where it ends."""
+
+
+@pytest.mark.parametrize("length", [1, 5, 16])
+@pytest.mark.parametrize("drafter", [*CHAINS, "branches"])
+def test_stop_ids_and_stop_strings_hold_at_every_index(drafter: str, length: int) -> None:
+    base = replace(EVERY, drafter=drafter, lengths=(length, 3))
+    text = reference(base)
+    assert len(set(text)) == len(text)
+    for n in range(1, base.max_tokens + 1):
+        before, last = ("".join(base.pieces[token] for token in part) for part in (text[: n - 1], text[n - 1 : n]))
+        for ends in (
+            {"stop_ids": frozenset({text[n - 1]})},
+            {"stops": (last,)},
+            {"stops": (f"{before[-4:]}{last[:2]}",)},  # begins in a token before and ends inside this one
+        ):
+            case = replace(base, **ends)
+            rounds = check(case)
+            assert (len(written(rounds)), rounds[-1].finish) == (n, "stop")
+            assert check(replace(case, max_tokens=n))[-1].finish == "stop"
 
 
 def test_a_scan_finds_what_looking_at_every_prefix_finds() -> None:
