@@ -125,13 +125,28 @@ def _window(config: Mapping[str, Any]) -> int | None:
     return int(window) if window and used else None
 
 
+def context_of(config: Mapping[str, Any]) -> int | None:
+    """Tokens that a config.json says the model reads; None where it is silent.
+
+    A LongRoPE model ends at its original length: past that all positions are scaled anew, so that rows already in
+    the cache differ from those of a fresh prefill.
+    """
+    rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    if (rope.get("rope_type") or rope.get("type")) in ("longrope", "su"):
+        original = rope.get("original_max_position_embeddings") or config.get("original_max_position_embeddings")
+        if original:
+            return int(original)
+    longest = config.get("max_position_embeddings")
+    return None if longest is None else int(longest)
+
+
 def _max_length(
     options: Options, record: Mapping[str, Any], config: Mapping[str, Any], window: int | None, folder: Path
 ) -> int:
-    own = record.get("max_length") or config.get("max_position_embeddings")
+    own = record.get("max_length") or context_of(config)
     if own is None and options.ctx_size is None:
         raise ConfigError(f"{folder} has no config.json that says how long its context is; give ctx_size")
-    longest = min(int(own or options.ctx_size or 0), window or 2**31)
+    longest = min(own or options.ctx_size or 0, window or 2**31)
     if options.ctx_size is not None and options.ctx_size > longest:
         raise ConfigError(f"ctx_size is {options.ctx_size}, and the model in {folder} reads {longest} tokens at most")
     return options.ctx_size or longest
