@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -39,7 +39,7 @@ class Runtime:
 
 
 RUNTIMES: Mapping[str, Runtime] = {
-    "openvino": Runtime(("openvino", "gguf", "safetensors"), "openvino"),
+    "openvino": Runtime(("openvino", "safetensors", "gguf"), "openvino"),
     "hf": Runtime(("safetensors", "gguf"), "torch"),
 }
 """The order in which `auto` tries them: the fastest here first. openvino converts what is not in its own format."""
@@ -65,6 +65,10 @@ def load(
         raise NotEligible("no runtime is installed; the quickest to install is: pip install 'surefoot[openvino]'.")
     refusals: list[str] = []
     for name in installed:
+        foreign = _foreign_options(config, name)
+        if foreign and any(not _foreign_options(config, other) for other in installed):
+            refusals.append(f"{name}: it has no option {foreign[0]}")
+            continue
         try:
             return replace(_load(model, config, name, cache_dir, progress), passed_over=tuple(refusals))
         except NotEligible as error:
@@ -72,9 +76,18 @@ def load(
     raise NotEligible(f"no installed runtime can run {model}", refusals)
 
 
+def _foreign_options(config: Config, runtime: str) -> list[str]:
+    """Options given for a runtime that this one does not have."""
+    known = {item.name for item in fields(parts.find("target", runtime).options)}
+    return [name for name in config.runtime.options if name not in known]
+
+
 def _load(model: str, config: Config, name: str, cache_dir: Path, progress: Progress | None) -> Model:
     known = RUNTIMES.get(name)
-    files = models.resolve(model, cache_dir, formats=known.reads if known else models.FORMATS, progress=progress)
+    try:
+        files = models.resolve(model, cache_dir, formats=known.reads if known else models.FORMATS, progress=progress)
+    except ImportError as error:
+        raise NotEligible(f"{error.name or error} is needed to read models: pip install 'surefoot[text]'.") from error
     plugin = parts.find("target", name)
     values = dict(config.runtime.options)
     if name == "openvino":

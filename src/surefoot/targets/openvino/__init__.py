@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 class Options:
     """How OpenVINO runs the model. The defaults are those whose blocks of rows equal single rows."""
 
-    device: str = field(default="CPU", metadata={"help": "CPU, GPU, NPU or AUTO, as OpenVINO names them"})
+    device: str = field(
+        default="CPU", metadata={"help": "CPU, GPU, GPU.0, NPU or AUTO, as OpenVINO names them, in any case"}
+    )
     threads: int | None = field(default=None, metadata={"help": "CPU threads; OpenVINO's own choice when not given"})
     ctx_size: int | None = field(
         default=None, metadata={"help": "longest context in tokens; the model's own by default"}

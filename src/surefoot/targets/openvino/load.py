@@ -45,7 +45,7 @@ def load(options: Options, folder: Path) -> OpenvinoTarget:
     def describe(compiled: Any) -> Caps:
         return _caps(options, layout, compiled, record, int(vocab), max_length)
 
-    return OpenvinoTarget(graph, layout, options.device, runtime_settings(options), describe, window)
+    return OpenvinoTarget(graph, layout, options.device.upper(), runtime_settings(options), describe, window)
 
 
 def runtime_settings(options: Options) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.core.errors import ConfigError, NotEligible, TargetError
+from surefoot.core.errors import NotEligible, TargetError
 from surefoot.core.types import Caps
 from surefoot.targets.openvino.layout import Layout, prepare
 from surefoot.targets.openvino.names import reason
@@ -73,7 +73,7 @@ class OpenvinoTarget:
         virtual = ("AUTO", "HETERO", "MULTI")
         family = self._device.split(":")[0].split(".")[0]
         if family not in virtual and not any(name.split(".")[0] == family for name in known):
-            raise ConfigError(f"OpenVINO finds no device {self._device} here; it finds {', '.join(known)}")
+            raise NotEligible(f"OpenVINO finds no device {self._device} here; it finds {', '.join(known)}.")
 
     def _try_out(self) -> None:
         """Raises: NotEligible where two rows do not give two rows of logits."""

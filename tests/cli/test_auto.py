@@ -1,0 +1,36 @@
+"""What `--runtime auto` and the device names do, on a tiny model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_run import assert_refused, surefoot
+
+from surefoot.app.cli.errors import NOT_ELIGIBLE
+
+pytest.importorskip("openvino", reason="the runtime of these tests: pip install 'surefoot[openvino]'")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return {"SUREFOOT_CACHE": str(tmp_path_factory.mktemp("cache"))}
+
+
+def test_a_device_is_named_in_any_case(tiny: Path, cache: dict[str, str]) -> None:
+    done = surefoot(
+        "generate", tiny, "-p", "x", "--max-tokens", 2, "--runtime", "openvino", "--device", "cpu", env=cache
+    )
+    assert done.code == 0, done
+
+
+def test_a_device_that_is_not_there_is_refused_by_name(tiny: Path, cache: dict[str, str]) -> None:
+    done = surefoot("generate", tiny, "-p", "x", "--runtime", "openvino", "--device", "npu", env=cache)
+    assert_refused(done, NOT_ELIGIBLE, "NPU", "CPU")
+
+
+def test_auto_takes_the_runtime_that_has_the_option(tiny: Path, cache: dict[str, str]) -> None:
+    pytest.importorskip("torch", reason="the runtime that has the option: pip install 'surefoot[hf]'")
+    done = surefoot("generate", tiny, "-p", "x", "--max-tokens", 2, "--set", "runtime.dtype=float32", env=cache)
+    assert done.code == 0, done
+    assert "passed over openvino: it has no option dtype" in done.err
