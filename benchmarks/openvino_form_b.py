@@ -315,9 +315,9 @@ def main(folder: Path) -> None:
             if depth == DEPTHS[0] and form in ("parts", "pages"):
                 checks.append(rows_check(FormB(folder, form, a.kv, depth, 2 * PAGE, 1), text))
                 print(checks[-1], flush=True)
-        settings = a.settings
-    more = {"forms": FORMS, "settings": settings, "rows_of_8_against_1": checks}
-    write_record(RECORDS / "openvino_form_b.json", "a model without state", rows, ("openvino", "numpy"), **more)
+        # After every depth, so that a run that is stopped leaves what it has.
+        more = {"forms": FORMS, "settings": a.settings, "rows_of_8_against_1": checks}
+        write_record(RECORDS / "openvino_form_b.json", "a model without state", rows, ("openvino", "numpy"), **more)
 
 
 if __name__ == "__main__":
