@@ -24,7 +24,7 @@ from surefoot.engine.config import load_config
 
 PROMPTS = Path(__file__).resolve().parent.parent / "tests" / "data" / "prompts.json"
 CONFIGS = {
-    "off": {"drafts": "off", "policy": "fixed", "draft_len": 0},
+    "off": {"drafts": "off"},
     "ngram": {"drafts": "ngram", "policy": "additive"},
 }
 

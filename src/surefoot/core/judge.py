@@ -175,4 +175,4 @@ def residual(law: Law, q: Doubles | None, token: int) -> Law:
             rest[place] = 0
     else:
         rest = np.maximum(law.probs() - (q if law.ids is None else q[law.ids]), 0.0)
-    return Law(rest, law.ids) if rest.any() else law
+    return Law(rest, law.ids) if rest.max() > 0 else law

@@ -34,16 +34,16 @@ class Sampler(Protocol):
         ...
 
 
-def _mix32(x: _U32) -> _U32:
+def _mix32(x: _U32, shifted: _U32) -> _U32:
     """A bijection of 32-bit words that flips each output bit with probability one half, in place.
 
-    Source: "lowbias32", Chris Wellons, hash-prospector (public domain).
+    `shifted` is room for as many words. Source: "lowbias32", Chris Wellons, hash-prospector (public domain).
     """
-    x ^= x >> np.uint32(16)
+    x ^= np.right_shift(x, np.uint32(16), out=shifted)
     x *= np.uint32(0x7FEB352D)
-    x ^= x >> np.uint32(15)
+    x ^= np.right_shift(x, np.uint32(15), out=shifted)
     x *= np.uint32(0x846CA68B)
-    x ^= x >> np.uint32(16)
+    x ^= np.right_shift(x, np.uint32(16), out=shifted)
     return x
 
 
@@ -67,13 +67,15 @@ class KeyedSampler:
     """Draws that depend on nothing but (seed, stream, n, token).
 
     Streams keep uses apart: the match judge and drafters that share its noise read one, the ratio judge another,
-    since its residual must be independent of the draft. `_scrambled` is a cache of hashed token ids, not state.
+    since its residual must be independent of the draft. `_scrambled` is a cache of hashed token ids and `_room` is kept
+    because fresh memory of that size costs more than what is computed in it; neither is state.
     """
 
     def __init__(self, seed: int, *, stream: int = _MATCH_STREAM) -> None:
         self._seed = seed
         self._stream = stream
         self._scrambled = np.zeros(0, np.uint32)
+        self._room = np.zeros((3, 0), np.uint32)
 
     @classmethod
     def for_ratio(cls, seed: int) -> KeyedSampler:
@@ -87,7 +89,9 @@ class KeyedSampler:
             return law.token(int((law.weights / self._waits(law, None, key)).argmax()))
         # A wait -log(1 - v) is at least v, and close to it where it is short, so that weight / v bounds the speed from
         # above. One float32 pass leaves the few tokens that can still win; the slack covers its rounding.
-        bound = self._words(law, None, key).astype(np.float32)
+        words = self._words(law, None, key)
+        bound = self._room[2, : len(words)].view(np.float32)
+        bound[:] = words
         bound += np.float32(2.0**-33)  # changes 0 alone
         np.divide(law.weights, bound, out=bound, casting="same_kind")
         first = np.asarray([int(bound.argmax())])
@@ -108,17 +112,22 @@ class KeyedSampler:
         return np.asarray(-np.log1p(-np.minimum(uniform, 1 - 2.0**-53)))
 
     def _words(self, law: Law, places: npt.NDArray[Any] | None, key: int) -> _U32:
-        """32 hashed bits for each token."""
+        """32 hashed bits for each token, in memory that the next call uses again."""
         if law.ids is None:
             self._reserve(len(law.weights))
             hashed = self._scrambled[: len(law.weights)] if places is None else self._scrambled[places]
         else:
             self._reserve(int(law.ids[-1]) + 1)
             hashed = self._scrambled[law.ids if places is None else law.ids[places]]
-        words = hashed ^ np.uint32(key & 0xFFFFFFFF)
+        count = len(hashed)
+        if self._room.shape[1] < count:
+            self._room = np.zeros((3, count), np.uint32)
+        words, shifted, _ = self._room[:, :count]
+        np.bitwise_xor(hashed, np.uint32(key & 0xFFFFFFFF), out=words)
         words += np.uint32(key >> 32)
-        return _mix32(words)
+        return _mix32(words, shifted)
 
     def _reserve(self, vocab_size: int) -> None:
         if len(self._scrambled) < vocab_size:
-            self._scrambled = _mix32(np.arange(vocab_size, dtype=np.uint32) + np.uint32(0x9E3779B9))
+            ids = np.arange(vocab_size, dtype=np.uint32)
+            self._scrambled = _mix32(ids + np.uint32(0x9E3779B9), ids)
