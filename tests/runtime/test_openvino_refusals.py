@@ -176,12 +176,16 @@ def test_folders_that_hold_no_whole_model_are_refused(whole: Path, tmp_path: Pat
         ({"ctx_size": 1}, "ctx_size"),
         ({"ctx_size": 257}, "256 tokens at most"),
         ({"activation_group": -1}, "activation_group"),
-        ({"device": "TPU"}, "no device TPU"),
     ],
 )
 def test_options_that_do_not_hold_are_refused(options: Any, words: str, whole: Path) -> None:
     with pytest.raises(ConfigError, match=words):
         build(Options(**options), whole)
+
+
+def test_a_device_that_is_not_there_is_not_eligible(whole: Path) -> None:
+    with pytest.raises(NotEligible, match="no device TPU here; it finds CPU"):
+        build(Options(device="tpu"), whole)
 
 
 def test_a_context_nobody_states_must_be_given(whole: Path, tmp_path: Path) -> None:
