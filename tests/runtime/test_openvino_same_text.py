@@ -1,24 +1,31 @@
 """SmolLM2 on OpenVINO: drafts change no token, and off is what OpenVINO GenAI itself writes with the same settings.
 
-A few texts run always; the twenty-four of the promise, 256 tokens each, run with --slow (about a quarter of an hour).
+Our own conversions, and the models that GenAI writes when it reads a GGUF file in 16 bits or q8_0. A few texts run
+always; the twenty-four of the promise, 256 tokens each, run with --slow (about half an hour).
 """
 
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+pytest.importorskip("openvino", reason="the runtime of these tests: pip install 'surefoot[openvino]'")
+
+import gguf
+from requantised import requantised
 from same_text import PROMPTS, check_same_text, gap_at
 
 from surefoot.core.sampling import Sampling
 from surefoot.core.types import Ids
 from surefoot.engine.config import load_config
 from surefoot.engine.generator import Model, load
+from surefoot.targets.openvino import Options, build
 
-pytest.importorskip("openvino", reason="the runtime of these tests: pip install 'surefoot[openvino]'")
 pytestmark = pytest.mark.model
 ALWAYS = [0, 2, 4]
 
@@ -28,10 +35,24 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-@pytest.fixture(scope="module", params=["fp16", "int8"])
-def model(request: Any, smollm2_gguf: Path, cache: Path) -> Model:
-    config = load_config(overrides={"runtime": "openvino", "weights": request.param})
-    return load(str(smollm2_gguf), config, cache_dir=cache)
+@pytest.fixture(scope="module", params=["fp16", "int8", "genai F16", "genai Q8_0"])
+def model(request: Any, smollm2_gguf: Path, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Model:
+    ours = load_config(
+        overrides={"runtime": "openvino", "weights": request.param if request.param[0] != "g" else "fp16"}
+    )
+    model = load(str(smollm2_gguf), ours, cache_dir=cache)
+    if request.param.startswith("genai"):
+        kind = request.param.split()[1]
+        folder = tmp_path_factory.mktemp(kind)
+        written_by_vendor(requantised(smollm2_gguf, folder / f"{kind}.gguf", gguf.GGMLQuantizationType[kind]))
+        model = replace(model, path=folder, target=build(Options(ctx_size=2048), folder))
+    return model
+
+
+def written_by_vendor(file: Path) -> None:
+    """Beside a GGUF file, the model and the tokenizer that OpenVINO GenAI writes when it reads it."""
+    genai = pytest.importorskip("openvino_genai", reason="openvino-genai is not installed, and it is the reference")
+    genai.LLMPipeline(str(file), "CPU", enable_save_ov_model=True)
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +61,8 @@ def vendor(model: Model, smollm2_gguf: Path, tmp_path_factory: pytest.TempPathFa
     genai = pytest.importorskip("openvino_genai", reason="openvino-genai is not installed, and it is the reference")
     folder = tmp_path_factory.mktemp("vendor")
     (folder / smollm2_gguf.name).symlink_to(smollm2_gguf)
-    genai.LLMPipeline(str(folder / smollm2_gguf.name), "CPU", enable_save_ov_model=True)
-    for file in model.path.iterdir():
+    written_by_vendor(folder / smollm2_gguf.name)
+    for file in model.path.glob("openvino_model.*"):
         shutil.copy(file, folder)
     settings = model.target.caps.settings
     names = ("INFERENCE_PRECISION_HINT", "KV_CACHE_PRECISION", "DYNAMIC_QUANTIZATION_GROUP_SIZE")
