@@ -211,7 +211,8 @@ class _Writer:
             drafted, drafted, accepted, accepted + 1, depth, rows, rows,
             draft_s=9e-6 if drafted else 2e-6,
             extend_s=ROW_MS[rows] * 1e-3 * slow * wobble * (1 + depth / 9000),
-            judge_s=28e-6 + 4e-6 * rows, commit_s=15e-6, source="ngram" if drafted else "", match_len=2 if drafted else 0,
+            judge_s=28e-6 + 4e-6 * rows, commit_s=15e-6,
+            source="ngram" if drafted else "", match_len=2 if drafted else 0,
         )  # fmt: skip
 
     def side(self, use: PromptUse, budget: int, steps: Sequence[Step], ids: Sequence[int]) -> Side:
