@@ -147,3 +147,15 @@ def test_a_compiled_model_is_kept_where_the_caller_says(folder: Any, tmp_path: P
     assert list((tmp_path / "compiled").iterdir())
     again = build(options, folder("llama")).open().prefill(np.arange(5, dtype=np.int32)).logits(0)
     np.testing.assert_array_equal(first, again)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+def test_a_compiled_model_that_was_cut_off_is_made_again(share: float, folder: Any, tmp_path: Path) -> None:
+    options = Options(threads=1, cache_dir=str(tmp_path))
+    whole = build(options, folder("llama")).open().prefill(np.arange(5, dtype=np.int32)).logits(0).copy()
+    (kept,) = tmp_path.glob("*.blob")
+    content = kept.read_bytes()
+    kept.unlink()
+    kept.write_bytes(content[: int(share * len(content))])
+    again = build(options, folder("llama")).open().prefill(np.arange(5, dtype=np.int32)).logits(0)
+    np.testing.assert_array_equal(whole, again)
