@@ -194,3 +194,7 @@ class End:
 
     when: str
     why: Literal["complete", "time"]
+
+
+Record = Run | Gate | Reference | Pair | Resumed | End
+"""What a line of a record file may be."""

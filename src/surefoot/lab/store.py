@@ -1,0 +1,216 @@
+"""A run record as a file of JSON Lines: what was appended is on the disk, and a torn tail costs its own line only."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+from surefoot.core.errors import ConfigError
+from surefoot.lab import codec
+from surefoot.lab.records import End, Gate, Pair, Record, Reference, Resumed, Run
+
+MAX_LINE_BYTES = 64 * 2**20
+"""chosen: a pair of texts of 10,000 tokens each is under 6 MB, so a longer line is another kind of file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a record file holds.
+
+    gates: every outcome, in order; the last one of a name counts. end: None where the run did not come to its end, or
+    went on after it. cut: the file ends in the middle of a line, which was left out.
+    """
+
+    run: Run
+    gates: tuple[Gate, ...]
+    references: tuple[Reference, ...]
+    pairs: tuple[Pair, ...]
+    resumed: tuple[Resumed, ...]
+    end: End | None
+    cut: bool
+
+
+def load(path: Path) -> Loaded:
+    """The record, up to its last whole line.
+
+    Raises: ConfigError, one sentence that names the file and the line.
+    """
+    try:
+        with path.open("rb") as file:
+            return _read(file, path)[0]
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+
+
+class Store:
+    """A record file open for appending; holds its lock until `close`.
+
+    `loaded` is what the file held when it was opened, its torn tail taken off.
+    """
+
+    def __init__(self, file: io.FileIO, path: Path, loaded: Loaded, size: int) -> None:
+        self._file = file
+        self._size = size
+        self.path = path
+        self.loaded = loaded
+
+    @classmethod
+    def create(cls, path: Path, run: Run) -> Store:
+        """A new record that begins with `run`.
+
+        Raises: ConfigError when the file is there already or cannot be made.
+        """
+        try:
+            file = io.FileIO(path, "x+")
+        except FileExistsError as error:
+            raise ConfigError(f"{path} is there already: resume that run, or give another file name") from error
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be made: {error.strerror}") from error
+        _lock(file, path)
+        store = cls(file, path, Loaded(run, (), (), (), (), None, False), 0)
+        try:
+            store._write(run)
+            _sync_directory(path.parent)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """The record, to go on with. A torn last line is cut off the file.
+
+        Raises: ConfigError when it cannot be read, holds something else, or another process writes it.
+        """
+        try:
+            file = io.FileIO(path, "r+")
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be opened: {error.strerror}") from error
+        try:
+            _lock(file, path)
+            reader = io.BufferedReader(file)
+            loaded, size = _read(reader, path)
+            reader.detach()
+            if loaded.cut:
+                file.truncate(size)
+                os.fsync(file.fileno())
+            return cls(file, path, loaded, size)
+        except BaseException:
+            file.close()
+            raise
+
+    def append(self, record: Record) -> None:
+        """Nothing; when it returns, the record is on the disk.
+
+        Raises: LawError when it could not be read again; ConfigError when the disk refuses, and then the file ends
+        where it ended before.
+        """
+        if isinstance(record, Run):
+            raise ConfigError(f"{self.path} holds a run already: a record file has one")
+        self._write(record)
+
+    def close(self) -> None:
+        """Nothing; the lock is given back."""
+        self._file.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _write(self, record: Record) -> None:
+        line = codec.encode(record)
+        try:
+            self._file.seek(self._size)
+            rest = memoryview(line)
+            while rest:
+                rest = rest[self._file.write(rest) :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            self._file.truncate(self._size)
+            raise ConfigError(f"{self.path} cannot be written: {error.strerror}; what it held is kept") from error
+        self._size += len(line)
+
+
+def _read(file: BinaryIO, path: Path) -> tuple[Loaded, int]:
+    """What the file holds, and the bytes of its whole lines."""
+    run: Run | None = None
+    gates: list[Gate] = []
+    references: list[Reference] = []
+    pairs: list[Pair] = []
+    resumed: list[Resumed] = []
+    end: End | None = None
+    size, cut = 0, False
+    for number, line in enumerate(_lines(file, path), 1):
+        if not line.endswith(b"\n"):
+            cut = True
+            break
+        where = f"line {number} of {path}"
+        record = codec.decode(line, where)
+        if run is None:
+            if not isinstance(record, Run):
+                raise ConfigError(f"{where} is a {type(record).__name__.lower()}: a run record begins with a run")
+            run = record
+        else:
+            codec.check_in_run(record, run, pairs[-1].number if pairs else None, end, where)
+        size += len(line)
+        match record:
+            case Gate():
+                gates.append(record)
+            case Reference():
+                references.append(record)
+            case Pair():
+                pairs.append(record)
+            case Resumed():
+                resumed.append(record)
+                end = None
+            case End():
+                end = record
+    if run is None:
+        raise ConfigError(f"{path} holds no run: it is {'cut in its first line' if cut else 'empty'}; start a new one")
+    return Loaded(run, tuple(gates), tuple(references), tuple(pairs), tuple(resumed), end, cut), size
+
+
+def _lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    """The lines with their ends, none of them longer than a record can be."""
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        if len(line) > MAX_LINE_BYTES:
+            raise ConfigError(f"{path} has a line of more than {MAX_LINE_BYTES // 2**20} MiB: it is no run record")
+        yield line
+
+
+def _lock(file: io.FileIO, path: Path) -> None:
+    """Nothing; no other process can hold this file open for appending until it is closed or the process ends."""
+    try:
+        if os.name == "nt":
+            import msvcrt
+
+            file.seek(2**62)  # far past any content: a lock on Windows keeps readers from the bytes it covers
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+            file.seek(0)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise ConfigError(f"{path} is being written by another process: wait for it, or end it") from error
+
+
+def _sync_directory(folder: Path) -> None:
+    """Nothing; the name of a new file survives a power cut. Windows has no such call and needs none."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
