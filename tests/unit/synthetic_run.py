@@ -7,14 +7,14 @@ them looks as a real run does: code gains, chat does not, the baseline collapses
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from surefoot.lab import codec
 from surefoot.lab.records import SCHEMA, Arm, Conditions, End, Gate, Pair, PromptUse, Reference, Run, Side, Step
 
 CHANCES: Mapping[str, tuple[float, float, float]] = {
@@ -72,7 +72,7 @@ def write(path: Path, plan: Plan | None = None) -> Path:
 
 def line(record: Any) -> str:
     """A record as its line, without the line break."""
-    return json.dumps({"kind": type(record).__name__.lower(), **asdict(record)}, ensure_ascii=False)
+    return codec.encode(record).decode("ascii").rstrip("\n")
 
 
 def _records(plan: Plan) -> Iterator[Any]:

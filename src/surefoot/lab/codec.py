@@ -1,11 +1,15 @@
-"""A record as a line of JSON and back, every field checked against the dataclass that it belongs to."""
+"""A record as a line of JSON and back, every field checked against the dataclass that it belongs to.
+
+The rounds of a text are written by column, a column whose values are all the same as that value, and seconds to the
+nanosecond: an eighth of what a line of objects would take.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
@@ -27,6 +31,9 @@ from surefoot.lab.records import (
 
 KINDS: dict[str, type[Record]] = {kind.__name__.lower(): kind for kind in (Run, Gate, Reference, Pair, Resumed, End)}
 
+MAX_ROUNDS = 1_000_000
+"""chosen: no text has as many, and a column written as one value must not fill the memory."""
+
 _SIGNED = frozenset({("Gate", "figure"), ("Gate", "limit"), ("Conditions", "temperature_c"), ("Run", "seed")})
 """The numbers that may be below zero; every other one counts or measures something."""
 
@@ -38,7 +45,7 @@ def encode(record: Record) -> bytes:
     """
     kind = type(record).__name__.lower()
     try:
-        text = json.dumps({"kind": kind, **asdict(record)}, allow_nan=False, separators=(",", ":"))
+        text = json.dumps({"kind": kind, **_plain(record)}, allow_nan=False, separators=(",", ":"))
         line = text.encode("ascii") + b"\n"
         decode(line, "this record")
     except (ConfigError, TypeError, ValueError) as error:
@@ -92,6 +99,28 @@ def check_in_run(record: Record, run: Run, last_pair: int | None, end: End | Non
             )
         if record.budget not in run.budgets:
             raise ConfigError(f"{where} has a budget of {record.budget} tokens, which the run does not name")
+
+
+def _plain(value: Any) -> Any:
+    """The value in dictionaries and lists."""
+    if isinstance(value, Side):
+        rest = {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.name != "steps"}
+        return {**rest, "steps": None if value.steps is None else _columns(value.steps)}
+    if is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(each) for each in value]
+    return value
+
+
+def _columns(steps: Sequence[Step]) -> dict[str, Any]:
+    table: dict[str, Any] = {"rounds": len(steps)}
+    for name, (hint, _) in _fields(Step).items():
+        column = [round(getattr(step, name), 9) if hint is float else getattr(step, name) for step in steps]
+        table[name] = column[0] if column and all(each == column[0] for each in column) else column
+    return table
 
 
 def _parse(line: bytes, where: str) -> Any:
@@ -163,6 +192,8 @@ def _read(hint: Any, value: Any, where: str, at: str, signed: bool) -> Any:
         if value not in get_args(hint):
             raise _wrong(where, at, " or ".join(_show(word) for word in get_args(hint)), value)
         return value
+    if hint == Sequence[Step]:
+        return _steps(value, where, at)
     if origin is Sequence:
         if not isinstance(value, list):
             raise _wrong(where, at, "a list", value)
@@ -186,6 +217,36 @@ def _read(hint: Any, value: Any, where: str, at: str, signed: bool) -> Any:
         assert isinstance(hint, type)
         return _build(hint, value, where, at + ".")
     return _scalar(hint, value, where, at, signed)
+
+
+def _steps(value: Any, where: str, at: str) -> tuple[Step, ...]:
+    """The rounds of a table of columns."""
+    if not isinstance(value, dict):
+        raise _wrong(where, at, "an object of columns", value)
+    known = _fields(Step)
+    for name in value:
+        if name not in known and name != "rounds":
+            raise ConfigError(f"{where} has a field {_show(f'{at}.{name}')} that this Surefoot does not know")
+    n = _scalar(int, value.get("rounds"), where, f"{at}.rounds", False)
+    if n > MAX_ROUNDS:
+        raise _wrong(where, f"{at}.rounds", f"at most {MAX_ROUNDS}", n)
+    columns = []
+    for name, (hint, _) in known.items():
+        if name not in value:
+            raise ConfigError(f"{where} has no {_show(f'{at}.{name}')}")
+        column, here = value[name], f"{at}.{name}"
+        if isinstance(column, list):
+            if len(column) != n:
+                raise ConfigError(f"{where} has {len(column)} values of {_show(here)} for {n} rounds")
+            columns.append([_scalar(hint, each, where, f"{here}[{i}]", False) for i, each in enumerate(column)])
+        else:
+            columns.append([_scalar(hint, column, where, here, False)] * n)
+    steps = tuple(Step(*each) for each in zip(*columns, strict=True))
+    for i, step in enumerate(steps):
+        problem = _problem(step)
+        if problem:
+            raise ConfigError(f"{where} (round {i + 1} of {at}) {problem}")
+    return steps
 
 
 def _scalar(hint: Any, value: Any, where: str, at: str, signed: bool) -> Any:
@@ -221,6 +282,9 @@ def _problem(made: object) -> str | None:
         case Side():
             if made.n_output > 1 and made.decode_s == 0:
                 return f"wrote {made.n_output} tokens in no time"
+            written = None if made.steps is None else sum(step.emitted for step in made.steps) + 1
+            if written is not None and made.n_output and written != made.n_output:
+                return f"wrote {made.n_output} tokens, and its rounds and the prefill {written}"
         case Conditions():
             for name, share in (("others_cpu", made.others_cpu), ("steal_cpu", made.steal_cpu)):
                 if share is not None and share > 1:

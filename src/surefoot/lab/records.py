@@ -1,7 +1,8 @@
 """What a run of the bench leaves behind: facts as they were measured. What follows from them is worked out elsewhere.
 
 A record file is JSON Lines: first a `Run`, then any number of `Gate`, `Reference`, `Pair` and `Resumed`, last an `End`
-where the run came to its end. Each line is an object with a `kind`, the name of its class in lower case.
+where the run came to its end. Each line is an object with a `kind`, the name of its class in lower case, then the
+fields; the steps of a text are an object of columns (lab/codec.py).
 """
 
 from __future__ import annotations
@@ -108,6 +109,7 @@ class Side:
     """One text. decode_s: wall clock from the first token on, host work included, the first token's time excluded.
 
     n_output counts the first token. steps: None where another engine wrote the text and its rounds are not known.
+    n_first: tokens that the first forward gave; more than one where an engine drafts on the prompt already.
     """
 
     ids: Sequence[int]
@@ -116,11 +118,12 @@ class Side:
     prefill_s: float
     decode_s: float
     steps: Sequence[Step] | None
+    n_first: int = 1
 
     @property
     def tokens_per_second(self) -> float:
-        """Of the tokens after the first."""
-        return (self.n_output - 1) / self.decode_s if self.decode_s > 0 else 0.0
+        """Of the tokens after the first forward."""
+        return (self.n_output - self.n_first) / self.decode_s if self.decode_s > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
