@@ -1,0 +1,145 @@
+"""Arms of a comparison: from what the user writes to what runs.
+
+ngram                            a drafter with the default policy
+ngram:max_n=3/fixed:draft_len=4  a drafter and a policy with options
+off                              no drafts on either side, which shows what the machine alone does to a ratio
+peer, peer:draft_len=5           the speculative feature of the runtime itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from surefoot.core.errors import ConfigError
+from surefoot.engine import parts
+from surefoot.engine.config import Config, Part, parse_assignment
+from surefoot.lab.records import Arm
+
+OFF = "off"
+PEER = "peer"
+CHOOSE = "choose"
+"""The value of a draft length that is found on prompts that are not measured."""
+
+_ALWAYS_CHOSEN = ("fixed",)  # chosen: a fixed length fits one machine; the other policies find theirs while they run
+_LONGEST_PEER = 64  # chosen: eight times the best length seen on any runtime here, so only a slip of the finger
+
+
+def parse(texts: Sequence[str], config: Config) -> tuple[Arm, ...]:
+    """The arms, in the order given; without any, the one that `config` describes.
+
+    Raises: ConfigError for an arm that cannot be read, has an unknown part or option, or comes twice.
+    """
+    arms = [_parsed(text, config) for text in texts] or [_default(config)]
+    for number, arm in enumerate(arms):
+        if arm.label in [other.label for other in arms[:number]]:
+            raise ConfigError(f"the arm {arm.label} is given twice; leave one of them out")
+    return tuple(arms)
+
+
+def is_free(arm: Arm) -> bool:
+    """Whether the draft length of this arm is still to be chosen."""
+    return CHOOSE in (arm.policy.get("draft_len"), arm.peer.get("draft_len"))
+
+
+def settled(arm: Arm, draft_len: int, chosen: str = "") -> Arm:
+    """The arm with this draft length; `chosen` tells how it was found."""
+    values = {"draft_len": draft_len}
+    if arm.kind == "peer":
+        return replace(arm, label=_label(PEER, values), peer=values, chosen=chosen)
+    policy = {**arm.policy, **values}
+    return replace(arm, label=_labels(arm.drafts, policy), policy=policy, chosen=chosen)
+
+
+def configured(arm: Arm, config: Config, budget: int) -> Config:
+    """`config` with the parts of this arm, `budget` tokens long. A peer has none: that is an error of the caller."""
+    if arm.kind == "off":
+        return plain(config, budget)
+    return replace(config, max_tokens=budget, drafts=_part(arm.drafts), policy=_part(arm.policy))
+
+
+def plain(config: Config, budget: int) -> Config:
+    """`config` without drafts, `budget` tokens long."""
+    return replace(config, max_tokens=budget, drafts=Part(OFF))
+
+
+def _default(config: Config) -> Arm:
+    if config.drafts.name == OFF:
+        return Arm(OFF, "off")
+    return _drafts(dict(config.drafts.options), config.drafts.name, dict(config.policy.options), config.policy.name)
+
+
+def _parsed(text: str, config: Config) -> Arm:
+    drafter, slash, policy = text.partition("/")
+    name, options = _read(drafter, text)
+    if name in (OFF, PEER) and slash:
+        raise ConfigError(f"--arm {text}: {name} takes no policy; write {name} alone")
+    if name == OFF:
+        if options:
+            raise ConfigError(f"--arm {text}: off has no options; write off alone")
+        return Arm(OFF, "off")
+    if name == PEER:
+        return _peer(options, text)
+    if not slash:
+        return _drafts(options, name, dict(config.policy.options), config.policy.name)
+    policy_name, policy_options = _read(policy, text)
+    return _drafts(options, name, policy_options, policy_name)
+
+
+def _read(text: str, arm: str) -> tuple[str, dict[str, Any]]:
+    """A part's name and its options."""
+    name, colon, rest = text.partition(":")
+    if not name.strip() or (colon and not rest.strip()):
+        raise ConfigError(f"--arm {arm!r} cannot be read: write it as ngram, ngram/fixed:draft_len=4, off or peer")
+    options: dict[str, Any] = {}
+    for item in rest.split(",") if rest else ():
+        key, equals, _ = item.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"--arm {arm}: an option is written KEY=VALUE, such as draft_len=4; got {item!r}")
+        key, value = parse_assignment(item)
+        if key in options:
+            raise ConfigError(f"--arm {arm}: {key} is given twice; leave one of them out")
+        options[key] = value
+    return name.strip(), options
+
+
+def _drafts(options: dict[str, Any], name: str, policy_options: dict[str, Any], policy: str) -> Arm:
+    parts.make_options(parts.find("drafter", name), options, name)
+    plugin = parts.find("policy", policy)
+    if policy in _ALWAYS_CHOSEN:
+        policy_options.setdefault("draft_len", CHOOSE)
+    checked = {key: value for key, value in policy_options.items() if (key, value) != ("draft_len", CHOOSE)}
+    parts.make_options(plugin, checked, policy)
+    if CHOOSE in policy_options.values():
+        parts.make_options(plugin, {**checked, "draft_len": 1}, policy)
+    drafts_part, policy_part = {"name": name, **options}, {"name": policy, **policy_options}
+    return Arm(_labels(drafts_part, policy_part), "drafts", drafts_part, policy_part)
+
+
+def _peer(options: dict[str, Any], text: str) -> Arm:
+    unknown = [key for key in options if key != "draft_len"]
+    if unknown:
+        raise ConfigError(f"--arm {text}: peer has no option {unknown[0]}; it has draft_len")
+    length = options.get("draft_len", CHOOSE)
+    if length != CHOOSE and not (type(length) is int and 1 <= length <= _LONGEST_PEER):
+        raise ConfigError(f"--arm {text}: draft_len of peer must be from 1 to {_LONGEST_PEER} tokens, or {CHOOSE}")
+    return Arm(_label(PEER, {"draft_len": length}), "peer", peer={"draft_len": length})
+
+
+def _part(part: Mapping[str, Any]) -> Part:
+    return Part(str(part["name"]), {key: value for key, value in part.items() if key != "name"})
+
+
+def _labels(drafts: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
+    return "/".join(_label(str(part["name"]), _part(part).options) for part in (drafts, policy))
+
+
+def _label(name: str, options: Mapping[str, Any]) -> str:
+    """As --arm takes it."""
+    shown = ",".join(f"{key}={_spelled(value)}" for key, value in options.items())
+    return f"{name}:{shown}" if shown else name
+
+
+def _spelled(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,73 @@
+"""Which pairs a run consists of, and in which order: the same run has the same plan on every machine."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
+from typing import Literal
+
+from surefoot.lab.records import PromptUse, Run, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A pair that is still to run. `number` is that of the `Pair` it becomes."""
+
+    number: int
+    arm: str
+    workload: Workload
+    prompt: str
+    budget: int
+    first: Literal["off", "on"]
+
+
+def plan(run: Run) -> tuple[Planned, ...]:
+    """The pairs of `run` in the order in which they run.
+
+    A turn holds one pair of every workload, budget and arm, mixed, so that a drift of the machine meets all of them
+    alike and a run that is cut short is short of every row alike. Each turn takes the next prompt of each workload.
+    Which side goes first changes from pair to pair as far as it can, and always from one run of a prompt with an arm to
+    the next.
+    Source: the order within a turn is that of a hash, because the generators of the standard library promise no
+    sequence across versions, and a run may be resumed by another one.
+    """
+    groups = by_workload(run.prompts)
+    planned: list[Planned] = []
+    for turn in range(run.pairs_wanted):
+        planned.extend(_turn(run, groups, turn, len(planned)))
+    return tuple(planned)
+
+
+def by_workload(prompts: Sequence[PromptUse]) -> dict[Workload, list[PromptUse]]:
+    """The prompts of each workload, both in the order in which they were given."""
+    groups: dict[Workload, list[PromptUse]] = {}
+    for prompt in prompts:
+        groups.setdefault(prompt.workload, []).append(prompt)
+    return groups
+
+
+def _turn(run: Run, groups: dict[Workload, list[PromptUse]], turn: int, start: int) -> list[Planned]:
+    """One pair of every workload, budget and arm."""
+    off: list[Planned] = []
+    on: list[Planned] = []
+    place = 0
+    for workload, prompts in groups.items():
+        prompt = prompts[turn % len(prompts)]
+        # An even number of prompts would bring each of them back with the same side first.
+        flips = turn + (turn // len(prompts) if len(prompts) % 2 == 0 else 0)
+        for budget in run.budgets:
+            for arm in run.arms:
+                first: Literal["off", "on"] = "on" if (place + flips) % 2 else "off"
+                (on if first == "on" else off).append(Planned(0, arm.label, workload, prompt.id, budget, first))
+                place += 1
+    for side in (off, on):
+        side.sort(key=lambda pair: _hash(run.seed, turn, pair.workload, pair.budget, pair.arm))
+    on_begins = len(on) > len(off) or (len(on) == len(off) and turn % 2 == 1)
+    mixed = chain.from_iterable(zip_longest(on, off) if on_begins else zip_longest(off, on))
+    return [replace(pair, number=start + at) for at, pair in enumerate(filter(None, mixed))]
+
+
+def _hash(*parts: object) -> str:
+    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()

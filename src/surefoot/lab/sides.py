@@ -1,0 +1,51 @@
+"""Texts by our own loop, timed: what stands on either side of a pair."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from surefoot.core.ports import Clock
+from surefoot.core.types import Ids, Round
+from surefoot.engine.config import Config
+from surefoot.engine.generator import Model
+from surefoot.lab.records import Side, Step
+
+
+def write(model: Model, ids: Ids, config: Config, clock: Clock) -> Side:
+    """The text after `ids`, greedy or drawn, drafts on or off, as `config` says.
+
+    Shapes: ids (n,) int32, the whole prompt.
+    Units: seconds of `clock`. `decode_s` is that of the rounds after the first token, drafting, judging and decoding to
+    text included.
+    """
+    with model.generate(ids, config=replace(config, top_logprobs=None), clock=clock) as generation:
+        for _ in generation.steps():
+            pass
+        stats = generation.stats()
+        return Side(
+            ids=tuple(generation.ids),
+            n_output=len(generation.ids),
+            finish=generation.finish,
+            prefill_s=stats.prefill_s,
+            decode_s=stats.decode_s,
+            steps=tuple(step(round_) for round_ in generation.rounds[1:]),
+        )
+
+
+def step(round_: Round) -> Step:
+    """A decode round without its ids."""
+    return Step(
+        drafted=round_.drafted,
+        evaluated=round_.evaluated,
+        accepted=round_.accepted,
+        emitted=len(round_.new_ids),
+        depth=round_.depth,
+        rows=round_.rows,
+        width=round_.width,
+        draft_s=round_.draft_s,
+        extend_s=round_.extend_s,
+        judge_s=round_.judge_s,
+        commit_s=round_.commit_s,
+        source=round_.source,
+        match_len=round_.match_len,
+    )

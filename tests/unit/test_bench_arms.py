@@ -1,0 +1,110 @@
+"""Arms as they are written: what each means, how it is shown, and one sentence for each that cannot be."""
+
+from __future__ import annotations
+
+import pytest
+
+from surefoot.core.errors import ConfigError
+from surefoot.engine.config import Config, Part, load_config
+from surefoot.lab.arms import configured, is_free, parse, plain, settled
+from surefoot.lab.records import Arm
+
+BASE = Config()
+
+
+def one(text: str, config: Config = BASE) -> Arm:
+    (arm,) = parse([text], config)
+    return arm
+
+
+def test_without_any_the_configuration_is_the_arm() -> None:
+    assert parse([], BASE) == (Arm("ngram/additive", "drafts", {"name": "ngram"}, {"name": "additive"}),)
+    given = load_config(overrides={"drafts.max_n": 3, "policy": "fixed", "draft_len": 4})
+    (arm,) = parse([], given)
+    assert arm.label == "ngram:max_n=3/fixed:draft_len=4"
+    assert parse([], load_config(overrides={"drafts": "off"})) == (Arm("off", "off"),)
+
+
+def test_an_arm_names_a_drafter_and_a_policy_with_options() -> None:
+    arm = one("ngram:max_n=3,overlap=false,extend=false/additive:draft_len=5")
+    assert arm.drafts == {"name": "ngram", "max_n": 3, "overlap": False, "extend": False}
+    assert arm.policy == {"name": "additive", "draft_len": 5}
+    assert arm.label == "ngram:max_n=3,overlap=false,extend=false/additive:draft_len=5"
+    assert one(arm.label) == arm, "a label can be given as an arm again"
+
+
+def test_a_drafter_alone_takes_the_policy_of_the_configuration() -> None:
+    given = load_config(overrides={"policy": "additive", "draft_len": 3})
+    assert one("ngram", given).label == "ngram/additive:draft_len=3"
+
+
+def test_which_draft_lengths_are_free() -> None:
+    assert is_free(one("ngram/fixed"))
+    assert is_free(one("ngram/additive:draft_len=choose"))
+    assert is_free(one("peer"))
+    for given in ("ngram/fixed:draft_len=4", "ngram/additive", "peer:draft_len=5", "off"):
+        assert not is_free(one(given)), given
+
+
+def test_a_chosen_length_is_in_the_label_and_how_is_kept() -> None:
+    for text, label in (
+        ("ngram/fixed", "ngram/fixed:draft_len=3"),
+        ("ngram:max_n=3/additive:draft_len=choose", "ngram:max_n=3/additive:draft_len=3"),
+        ("peer", "peer:draft_len=3"),
+    ):
+        arm = settled(one(text), 3, "how")
+        assert (arm.label, arm.chosen, is_free(arm)) == (label, "how", False)
+        assert one(label) == settled(one(text), 3)
+
+
+def test_what_an_arm_runs() -> None:
+    base = load_config(overrides={"threads": 1, "temperature": 0.5})
+    config = configured(one("ngram:max_n=3/fixed:draft_len=4"), base, 33)
+    assert (config.drafts, config.policy) == (Part("ngram", {"max_n": 3}), Part("fixed", {"draft_len": 4}))
+    assert (config.max_tokens, config.sampling, config.runtime) == (33, base.sampling, base.runtime)
+    assert configured(one("off"), base, 33) == plain(base, 33)
+    assert plain(base, 33).drafts == Part("off")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ["cannot be read", "ngram"]),
+        ("/fixed", ["cannot be read"]),
+        ("ngram:", ["cannot be read"]),
+        ("ngram/", ["cannot be read"]),
+        ("ngram/fixed:", ["cannot be read"]),
+        ("ngrm", ["ngrm", "ngram"]),
+        ("ngram/fixd", ["fixd", "fixed"]),
+        ("ngram/fixed/additive", ["fixed/additive"]),
+        ("ngram:max_m=3", ["max_m", "max_n"]),
+        ("ngram:max_n", ["max_n", "KEY=VALUE"]),
+        ("ngram:max_n=3,", ["KEY=VALUE"]),
+        ("ngram:max_n=3,max_n=4", ["max_n", "twice"]),
+        ("ngram:max_n=three", ["max_n", "three"]),
+        ("ngram:max_n=1", ["max_n", "min_n"]),
+        ("ngram/fixed:draft_len=-1", ["draft_len", "-1"]),
+        ("ngram/fixed:draft_len=few", ["draft_len", "few"]),
+        ("ngram/additive:cap=7", ["cap", "draft_len"]),
+        ("ngram/additive:draft_len=0", ["draft_len", "0"]),
+        ("off:x=1", ["off", "no options"]),
+        ("off/fixed", ["off", "no policy"]),
+        ("peer/fixed", ["peer", "no policy"]),
+        ("peer:k=4", ["peer", "k", "draft_len"]),
+        ("peer:draft_len=0", ["peer", "draft_len", "1"]),
+        ("peer:draft_len=4.5", ["peer", "draft_len"]),
+        ("peer:draft_len=true", ["peer", "draft_len"]),
+        ("peer:draft_len=many", ["peer", "draft_len"]),
+    ],
+)
+def test_an_arm_that_cannot_be(text: str, words: list[str]) -> None:
+    with pytest.raises(ConfigError) as refused:
+        one(text)
+    for word in words:
+        assert word in str(refused.value)
+
+
+@pytest.mark.parametrize("texts", [("ngram", "ngram"), ("ngram", "ngram/additive"), ("peer", "peer:draft_len=choose")])
+def test_an_arm_given_twice(texts: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match="twice"):
+        parse(texts, BASE)
