@@ -1,7 +1,8 @@
-"""What a figure was measured on: it belongs beside every figure."""
+"""What a figure was measured on, and what else the machine was doing meanwhile: both belong beside every figure."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -10,12 +11,23 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Protocol
+
+from surefoot.lab.records import Conditions
+
+CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal", "soc_thermal")
+"""Source: the names that Linux drivers give to the sensors of a processor (Documentation/hwmon); others belong to
+disks, batteries and boards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The processor, the system and the versions. `cores` are those that this process may use."""
+    """The processor, the system and the versions. `cores` are those that this process may use.
+
+    virtual: whether a hypervisor runs below the system. governor: what decides the clock rate. None where the system
+    does not tell; absent: the names of what it does not tell, readings of `Watch` among them.
+    """
 
     cpu: str
     cores: int
@@ -23,10 +35,16 @@ class Machine:
     python: str
     numpy: str
     packages: dict[str, str | None]
+    memory_bytes: int | None
+    virtual: bool | None
+    governor: str | None
+    absent: list[str]
 
 
 def look(packages: Sequence[str] = ()) -> Machine:
     """This machine, and the versions of the named packages; None for one that is not installed."""
+    told: dict[str, Any] = {"memory_bytes": _memory_bytes(), "virtual": _virtual(), "governor": _governor()}
+    readings = asdict(SystemProbe().read())
     return Machine(
         cpu=_cpu(),
         cores=_cores(),
@@ -34,23 +52,212 @@ def look(packages: Sequence[str] = ()) -> Machine:
         python=platform.python_version(),
         numpy=metadata.version("numpy"),
         packages={name: _version(name) for name in packages},
+        **told,
+        absent=sorted(name for name, value in {**told, **readings}.items() if value is None),
     )
 
 
 def describe(packages: Sequence[str] = ()) -> dict[str, Any]:
-    """The same as a plain dictionary, for a record."""
-    return asdict(look(packages))
+    """The same as a plain dictionary, for a record, with its `fingerprint`."""
+    machine = look(packages)
+    return {**asdict(machine), "fingerprint": fingerprint(machine)}
+
+
+def fingerprint(machine: Machine) -> str:
+    """16 hexadecimal digits that are the same where timings can be compared: processor, cores, memory, system.
+
+    Versions are no part of it: they change on one machine, and a record names them. Memory counts in whole GiB, because
+    a kernel keeps back a little more or less of it.
+    """
+    gib = None if machine.memory_bytes is None else round(machine.memory_bytes / 2**30)
+    what = (machine.cpu, machine.cores, platform.system(), platform.machine(), gib, machine.virtual)
+    return hashlib.sha256(repr(what).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The machine at one moment. None where the system does not tell, or psutil is not installed.
+
+    Units: seconds of processor time since the system started, over all cores. total_s: idle time included; busy_s:
+    neither idle nor stolen; steal_s: taken by the hypervisor; own_s: of this process and all that it started.
+    """
+
+    total_s: float | None = None
+    busy_s: float | None = None
+    steal_s: float | None = None
+    own_s: float | None = None
+    load_1min: float | None = None
+    frequency_mhz: float | None = None
+    temperature_c: float | None = None
+
+
+class Probe(Protocol):
+    """Reads a machine."""
+
+    def read(self) -> Reading:
+        """The machine now."""
+        ...
+
+
+class SystemProbe:
+    """This machine, as psutil tells it."""
+
+    def read(self) -> Reading:
+        """The machine now."""
+        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+        try:
+            import psutil
+        except ImportError:
+            return Reading(load_1min=load)
+        times = psutil.cpu_times()._asdict()
+        # Linux counts the time of guests in user and nice, too.
+        parts = {name: value for name, value in times.items() if name not in ("guest", "guest_nice")}
+        idle = parts.get("idle", 0.0) + parts.get("iowait", 0.0)
+        steal = parts.get("steal")
+        total = sum(parts.values())
+        return Reading(
+            total_s=total,
+            busy_s=total - idle - (steal or 0.0),
+            steal_s=steal,
+            own_s=_own_s(psutil),
+            load_1min=load,
+            frequency_mhz=_frequency_mhz(psutil),
+            temperature_c=_temperature_c(psutil),
+        )
+
+
+class Watch:
+    """The machine's conditions while something runs; keeps the readings between its start and its end.
+
+    It reads at the start, at the end and when `sample` is called: a thread that looks in between would itself be the
+    load that it looks for.
+    """
+
+    def __init__(self, probe: Probe | None = None) -> None:
+        self._probe = probe or SystemProbe()
+        self._readings: list[Reading] = []
+
+    def start(self) -> None:
+        """Nothing; a new interval begins."""
+        self._readings = [self._probe.read()]
+
+    def sample(self) -> None:
+        """Nothing; frequency and temperature are looked at once more."""
+        self._readings.append(self._probe.read())
+
+    def stop(self) -> Conditions:
+        """The conditions since `start`."""
+        self.sample()
+        return self.conditions
+
+    @property
+    def conditions(self) -> Conditions:
+        """From the first to the last reading."""
+        first, last = self._readings[0], self._readings[-1]
+        total, busy = _since(first.total_s, last.total_s), _since(first.busy_s, last.busy_s)
+        own, steal = _since(first.own_s, last.own_s), _since(first.steal_s, last.steal_s)
+        return Conditions(
+            others_cpu=None if busy is None or own is None else _share(busy - own, total),
+            steal_cpu=_share(steal, total),
+            load_1min=last.load_1min,
+            frequency_mhz=_highest([reading.frequency_mhz for reading in self._readings]),
+            temperature_c=_highest([reading.temperature_c for reading in self._readings]),
+        )
+
+    def __enter__(self) -> Watch:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.sample()
+
+
+def _since(first: float | None, last: float | None) -> float | None:
+    return None if first is None or last is None else last - first
+
+
+def _share(part: float | None, total: float | None) -> float | None:
+    """Of all cores' time, within 0 and 1: a tick that is counted to one side of the interval can carry it outside."""
+    if part is None or total is None or total <= 0:
+        return None
+    return min(max(part / total, 0.0), 1.0)
+
+
+def _highest(values: Sequence[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _own_s(psutil: Any) -> float | None:
+    """Processor time of this process, of its children that ended, and of all below it that live."""
+    me = psutil.Process()
+    spent = 0.0
+    try:
+        family = [me, *me.children(recursive=True)]
+    except psutil.Error:
+        return None
+    for process in family:
+        try:
+            times = process.cpu_times()
+        except psutil.Error:
+            continue  # it ended meanwhile, and its parent has its time
+        spent += times.user + times.system
+        spent += getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
+    return spent
+
+
+def _frequency_mhz(psutil: Any) -> float | None:
+    """What psutil says, where it says anything: many virtual machines, and some systems, raise or give 0."""
+    try:
+        told = psutil.cpu_freq()
+    except (AttributeError, NotImplementedError, OSError, RuntimeError):
+        return None
+    return float(told.current) if told and told.current else None
+
+
+def _temperature_c(psutil: Any) -> float | None:
+    try:
+        sensors = psutil.sensors_temperatures()
+    except (AttributeError, OSError):
+        return None
+    return _highest([entry.current for name in CPU_SENSORS for entry in sensors.get(name, ())])
+
+
+def _memory_bytes() -> int | None:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        pass
+    try:
+        import psutil
+    except ImportError:
+        return None
+    return int(psutil.virtual_memory().total)
+
+
+def _virtual() -> bool | None:
+    if sys.platform == "linux":
+        flags = [line for line in _text("/proc/cpuinfo").splitlines() if line.startswith("flags")]
+        return "hypervisor" in flags[0].split() if flags else None
+    if sys.platform == "darwin":
+        told = _sysctl("kern.hv_vmm_present")
+        return told == "1" if told else None
+    return None
+
+
+def _governor() -> str | None:
+    return _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or None
 
 
 def _cpu() -> str:
     """The model name of the processor, or its architecture where the system does not tell."""
     if sys.platform == "linux":
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = _text("/proc/cpuinfo").splitlines()
         named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
         return named[0] if named else platform.machine()
     if sys.platform == "darwin":
-        told = subprocess.run(["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, check=False)
-        return told.stdout.strip() or platform.machine()
+        return _sysctl("machdep.cpu.brand_string") or platform.machine()
     return platform.processor() or platform.machine()
 
 
@@ -58,6 +265,18 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _text(path: str) -> str:
+    """The file, or nothing where there is none."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _sysctl(name: str) -> str:
+    return subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _version(package: str) -> str | None:
