@@ -26,6 +26,11 @@ class HfTarget:
         """What this target can do."""
         return self._caps
 
+    @property
+    def module(self) -> Any:
+        """The torch module itself, for what transformers does with it on its own."""
+        return self._runner.model
+
     def open(self, taps: Sequence[str] = ()) -> HfSession:
         """A new empty session that records the named taps."""
         for name in taps:
