@@ -48,6 +48,11 @@ def by_workload(prompts: Sequence[PromptUse]) -> dict[Workload, list[PromptUse]]
     return groups
 
 
+def references(run: Run) -> tuple[tuple[str, int], ...]:
+    """The prompt and budget of each reference run: the first prompt of each workload, at every budget."""
+    return tuple((prompts[0].id, budget) for prompts in by_workload(run.prompts).values() for budget in run.budgets)
+
+
 def _turn(run: Run, groups: dict[Workload, list[PromptUse]], turn: int, start: int) -> list[Planned]:
     """One pair of every workload, budget and arm."""
     off: list[Planned] = []

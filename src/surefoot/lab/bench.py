@@ -1,0 +1,212 @@
+"""Runs the pairs of a plan, one after the other, and puts each on the disk before the next one begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from surefoot.core.errors import ConfigError
+from surefoot.core.ports import Clock
+from surefoot.core.types import Ids
+from surefoot.lab import differences
+from surefoot.lab.plan import Planned, plan, references
+from surefoot.lab.records import Conditions, End, Gate, Pair, Record, Reference, Run, Side
+from surefoot.lab.store import Loaded
+
+Writer = Callable[[Ids, int], Side]
+"""A text after these ids, of at most so many tokens."""
+
+WARM_UP_TOKENS = 32
+"""chosen: every shape of forward that short drafts have is then made; an eighth of the shortest usual budget."""
+
+REST_S = 5.0
+"""chosen: the bursts of loading, converting and warming up are then over. Sustained heat takes minutes: the band of the
+baseline shows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What a run can write: plain decoding, each arm by its label, and the ids of each prompt."""
+
+    off: Writer
+    arms: Mapping[str, Writer]
+    prompts: Mapping[str, Ids]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is. left_s: seconds that the rest will take; None before anything is known."""
+
+    done: int
+    total: int
+    left_s: float | None
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a run uses of the world. watched: the result of an action and the machine's conditions while it ran.
+    append: puts a record on the disk. now: the time of day, UTC, ISO 8601. note: tells the user a sentence at once."""
+
+    clock: Clock
+    sleep: Callable[[float], None]
+    watched: Callable[[Callable[[], Side]], tuple[Side, Conditions]]
+    append: Callable[[Record], None]
+    now: Callable[[], str]
+    note: Callable[[str], None]
+    show: Callable[[Progress], None]
+
+
+def execute(
+    run: Run,
+    sides: Sides,
+    world: World,
+    *,
+    before: Loaded | None = None,
+    gates: Mapping[str, Callable[[], Gate]] | None = None,
+    busy: Callable[[Conditions], str | None] = lambda conditions: None,
+    rest_s: float = REST_S,
+    time_limit_s: float | None = None,
+) -> Literal["complete", "time"]:
+    """Why it ended. All that was measured has been appended.
+
+    before: what the record holds already, when it goes on after a break. gates: by name, asked at the start where the
+    record has no answer. busy: how others load the machine, in words, or None where they do not. time_limit_s: no pair
+    begins that would probably end later than that, counted from here.
+    Raises: ConfigError when `before` belongs to another plan.
+    """
+    began = world.clock()
+    todo, zero = _todo(run, before), began - _spent(before)
+    _warm_up(run, sides, world)
+    answered = {gate.name for gate in before.gates} if before else set()
+    for name, ask in (gates or {}).items():
+        if name not in answered:
+            world.show(Progress(0, 0, None, f"gate {name}"))
+            world.append(ask())
+    _references(run, sides, world, before, rest_s, zero)
+    pairs = list(before.pairs) if before else []
+    found = differences.recorded(before.gates if before else ())
+    exempt, load = differences.may_differ(run), None
+    why: Literal["complete", "time"] = "complete"
+    for place, planned in enumerate(todo):
+        elapsed = world.clock() - began
+        if time_limit_s is not None and elapsed + _expected(planned, pairs) > time_limit_s:
+            why = "time"
+            break
+        left = sum(_expected(each, pairs) for each in todo[place:])
+        room = None if time_limit_s is None else time_limit_s - elapsed
+        known = None if not pairs else left if room is None else min(left, room)
+        world.show(Progress(place, len(todo), known, f"{planned.workload}, {planned.arm}"))
+        pair = _measure(planned, sides, world, zero)
+        world.append(pair)
+        pairs.append(pair)
+        load = _tell_load(pair, busy, load, world.note)
+        if not pair.same_ids and pair.arm not in exempt:
+            found = (*found, _look_again(pair, sides, world))
+            world.append(differences.gate(run, pairs, found))
+    if len(exempt) < len(run.arms):
+        world.append(differences.gate(run, pairs, found))
+    world.append(End(world.now(), why))
+    return why
+
+
+def _todo(run: Run, before: Loaded | None) -> list[Planned]:
+    """The pairs that are still to run."""
+    planned = plan(run)
+    done = {pair.number: pair for pair in before.pairs} if before else {}
+    for number, pair in done.items():
+        here = planned[number] if number < len(planned) else None
+        same = here and (here.arm, here.prompt, here.budget) == (pair.arm, pair.prompt, pair.budget)
+        if not same:
+            raise ConfigError(
+                f"pair {number} of the record is {pair.arm} on {pair.prompt}, which is not what this version of "
+                "Surefoot runs there: begin a new run, or go on with the version that began this one"
+            )
+    return [pair for pair in planned if pair.number not in done]
+
+
+def _spent(before: Loaded | None) -> float:
+    """Working seconds that are in the record already."""
+    if before is None:
+        return 0.0
+    ends = [pair.at_s + _seconds(pair.off) + _seconds(pair.on) for pair in before.pairs]
+    return max([*ends, *(reference.at_s + _seconds(reference.off) for reference in before.references)], default=0.0)
+
+
+def _warm_up(run: Run, sides: Sides, world: World) -> None:
+    """Writes a little with every arm: the first forwards of a process are slower and belong to nobody."""
+    ids = sides.prompts[run.prompts[0].id]
+    for label, write in (("drafts off", sides.off), *sides.arms.items()):
+        world.show(Progress(0, 0, None, f"warming up {label}"))
+        write(ids, min(WARM_UP_TOKENS, max(run.budgets)))
+
+
+def _references(run: Run, sides: Sides, world: World, before: Loaded | None, rest_s: float, zero: float) -> None:
+    """Writes the references that the record does not have, the machine rested."""
+    there = {(reference.prompt, reference.budget) for reference in before.references} if before else set()
+    missing = [each for each in references(run) if each not in there]
+    if missing:
+        world.show(Progress(0, 0, None, "letting the machine rest"))
+        world.sleep(rest_s)
+    for number, (prompt, budget) in enumerate(missing, 1):
+        world.show(Progress(0, 0, None, f"reference {number} of {len(missing)}"))
+        at_s = world.clock() - zero
+        side, conditions = world.watched(partial(sides.off, sides.prompts[prompt], budget))
+        world.append(Reference(prompt, budget, at_s, side, conditions))
+
+
+def _measure(planned: Planned, sides: Sides, world: World, zero: float) -> Pair:
+    """One pair, its sides right after each other."""
+    ids, at_s = sides.prompts[planned.prompt], world.clock() - zero
+    off, on = sides.off, sides.arms[planned.arm]
+    first, second = (on, off) if planned.first == "on" else (off, on)
+    one = world.watched(partial(first, ids, planned.budget))
+    other = world.watched(partial(second, ids, planned.budget))
+    off_side, on_side = (other, one) if planned.first == "on" else (one, other)
+    return Pair(
+        planned.number, planned.arm, planned.workload, planned.prompt, planned.budget, at_s, planned.first,
+        off_side[0], on_side[0], off_side[1], on_side[1],
+    )  # fmt: skip
+
+
+def _look_again(pair: Pair, sides: Sides, world: World) -> differences.Difference:
+    """Both texts once more; the user hears of it at once."""
+    ids = sides.prompts[pair.prompt]
+    off, on = (partial(write, ids, pair.budget) for write in (sides.off, sides.arms[pair.arm]))
+    found = differences.look_again(pair, off, on)
+    again = "and again when written alone" if found.counts else "but not when written again alone, so it does not count"
+    world.note(f"{pair.arm} on {pair.prompt}: the text differs from token {found.index} on, {again}.")
+    return found
+
+
+def _tell_load(
+    pair: Pair, busy: Callable[[Conditions], str | None], before: str | None, note: Callable[[str], None]
+) -> str | None:
+    """What others do to the machine now; the user is told when it begins and when it is over."""
+    found = [text for text in (busy(pair.off_conditions), busy(pair.on_conditions)) if text]
+    if found and not before:
+        note(f"{found[0]}; pairs that it disturbs are left out, and the run goes on.")
+    if before and not found:
+        note("the machine is quiet again.")
+    return found[0] if found else None
+
+
+def _expected(planned: Planned, pairs: Sequence[Pair]) -> float:
+    """Seconds that a pair will take, from those most like it."""
+    likeness: tuple[Callable[[Pair], bool], ...] = (
+        lambda pair: (pair.prompt, pair.budget, pair.arm) == (planned.prompt, planned.budget, planned.arm),
+        lambda pair: (pair.workload, pair.budget) == (planned.workload, planned.budget),
+        lambda pair: pair.budget == planned.budget,
+        lambda pair: True,
+    )
+    for like in likeness:
+        found = [_seconds(pair.off) + _seconds(pair.on) for pair in pairs if like(pair)]
+        if found:
+            return sum(found) / len(found)
+    return 0.0
+
+
+def _seconds(side: Side) -> float:
+    return side.prefill_s + side.decode_s

@@ -1,0 +1,86 @@
+"""Pairs whose two texts differ: written again alone before they count, and what the lossless gate says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from surefoot.lab.records import Gate, Pair, Run, Side
+
+Again = Literal["same", "other", "none"]
+"""What writing both texts once more showed: the same difference, another one, or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two texts of a pair that should be one. index: the first token that differs, counted from 0; an id is None where
+    that text had ended."""
+
+    pair: int
+    arm: str
+    prompt: str
+    budget: int
+    index: int
+    off_id: int | None
+    on_id: int | None
+    again: Again
+
+    @property
+    def counts(self) -> bool:
+        """A difference that was not seen again is no evidence against the drafts, and is reported."""
+        return self.again != "none"
+
+
+def look_again(pair: Pair, off: Callable[[], Side], on: Callable[[], Side]) -> Difference:
+    """The difference in `pair`, after both texts were written once more with nothing between them."""
+    index, off_id, on_id = first_difference(pair.off.ids, pair.on.ids)
+    off_ids, on_ids = list(off().ids), list(on().ids)
+    again: Again = "none"
+    if off_ids != on_ids:
+        seen = first_difference(off_ids, on_ids)
+        again = "same" if seen == (index, off_id, on_id) else "other"
+    return Difference(pair.number, pair.arm, pair.prompt, pair.budget, index, off_id, on_id, again)
+
+
+def first_difference(off: Sequence[int], on: Sequence[int]) -> tuple[int, int | None, int | None]:
+    """Where two different texts part, and the ids there."""
+    short = min(len(off), len(on))
+    index = next((i for i in range(short) if off[i] != on[i]), short)
+    ids = [text[index] if index < len(text) else None for text in (off, on)]
+    return index, ids[0], ids[1]
+
+
+def may_differ(run: Run) -> frozenset[str]:
+    """The arms whose texts are another engine's, which promises nothing to ours."""
+    return frozenset(arm.label for arm in run.arms if arm.kind == "peer")
+
+
+def recorded(gates: Iterable[Gate]) -> tuple[Difference, ...]:
+    """The differences that the record knows of, written again already."""
+    last = [gate for gate in gates if gate.name == "lossless"][-1:]
+    return tuple(Difference(**each) for gate in last for each in gate.details.get("differences", ()))
+
+
+def gate(run: Run, pairs: Iterable[Pair], found: Sequence[Difference]) -> Gate:
+    """The lossless gate over the pairs so far: every text with drafts is that without."""
+    exempt = may_differ(run)
+    n_texts = sum(pair.arm not in exempt for pair in pairs)
+    real = [each for each in found if each.counts]
+    if real:
+        first = real[0]
+        text = (
+            f"{len(real)} of {n_texts} texts with drafts differ from those without: {first.arm} on {first.prompt} from "
+            f"token {first.index} on (without {_spelled(first.off_id)}, with {_spelled(first.on_id)}), seen again alone"
+        )
+    else:
+        text = f"{n_texts} texts with drafts equal those without, token for token"
+    vanished = len(found) - len(real)
+    if vanished:
+        text += f"; {vanished} differed once and not when written again alone"
+    details = {"texts": n_texts, "differences": [asdict(each) for each in found]}
+    return Gate("lossless", not real, float(len(real)), 0.0, "texts that differ", text, details)
+
+
+def _spelled(token: int | None) -> str:
+    return "the end" if token is None else f"id {token}"
