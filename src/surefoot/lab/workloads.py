@@ -34,7 +34,7 @@ CATEGORIES: Mapping[str, Workload] = {
     "math_reasoning": "math",
 }
 """Our names for the categories of Spec-Bench and SPEED-Bench; another category keeps its own.
-Source: arXiv 2401.07851 section 4, which counts the categories of MT-bench as conversation; coding and math are our own.
+Source: arXiv 2401.07851 section 4, which counts the categories of MT-bench as conversation; code and math do not"""
 
 TUNING_EVERY = 5
 """chosen: a fifth of Spec-Bench's prompts of a workload choose options, and the others are measured."""
