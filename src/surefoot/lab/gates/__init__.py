@@ -1,0 +1,118 @@
+"""Gates: facts gathered from a loaded model, and judged apart from the gathering. They fail closed.
+
+rows           a row of a block is the row that one token alone gives
+lossless       whole texts are the same with drafts on and off
+baseline       plain decoding writes what the runtime's own call writes, and is no slower
+contamination  rejected drafts leave no trace
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from surefoot.core.errors import ConfigError, NotEligible
+from surefoot.core.ports import Clock
+from surefoot.engine import parts
+from surefoot.engine.generator import Model
+from surefoot.lab.gates import baseline, contamination, lossless, rows
+from surefoot.lab.gates.progress import Progress, silent
+from surefoot.lab.records import Gate
+from surefoot.lab.vendor import open_vendor
+
+NAMES = ("rows", "lossless", "baseline", "contamination")
+"""In the order in which they run: the class of the rows decides what a difference means in the others."""
+
+__all__ = ["NAMES", "NotRun", "Progress", "check_names", "run", "run_all", "silent"]
+
+
+@dataclass(frozen=True, slots=True)
+class NotRun:
+    """A gate that could not be tried. It counts as not passed. reason: what is missing, and what to do."""
+
+    name: str
+    reason: str
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raises: ConfigError for a gate that does not exist."""
+    for name in names:
+        if name not in NAMES:
+            raise ConfigError(parts.unknown("gate", name, NAMES))
+
+
+def run_all(
+    model: Model,
+    cache_dir: Path,
+    *,
+    names: Sequence[str] = NAMES,
+    quick: bool = False,
+    clock: Clock = time.perf_counter,
+    progress: Progress = silent,
+) -> Iterator[Gate | NotRun]:
+    """The outcomes, each as soon as it is known.
+
+    Raises: ConfigError for an unknown name; NotEligible where drafts would not be used with these settings and the
+    gates asked for need them.
+    """
+    check_names(names)
+    check_near_ties(model, names)
+    for name in names:
+        try:
+            yield run(name, model, cache_dir, quick=quick, clock=clock, progress=progress)
+        except NotEligible as error:
+            yield NotRun(name, str(error))
+
+
+def run(
+    name: str,
+    model: Model,
+    cache_dir: Path,
+    *,
+    quick: bool = False,
+    clock: Clock = time.perf_counter,
+    progress: Progress = silent,
+) -> Gate:
+    """The outcome of one gate; `quick` tries less, and says how much.
+
+    `cache_dir` holds the lock under which a failure is tried again. `clock` times the pairs of baseline.
+    Raises: ConfigError for an unknown name; NotEligible where this gate cannot be tried.
+    """
+    check_names([name])
+    caps = model.target.caps
+    if caps.max_rows < 2:
+        raise NotEligible(f"{caps.backend} computes one row at a time here, so that no draft can be checked.")
+    if name == "rows":
+        return rows.judge(rows.gather(model, quick, progress), caps)
+    if name == "lossless":
+        return lossless.judge(lossless.gather(model, quick, cache_dir, progress), caps.row_class, near_tie_below(model))
+    if name == "contamination":
+        found, proposals = contamination.gather(model, quick, progress)
+        return contamination.judge(found, proposals, caps.row_class)
+    vendor = open_vendor(model, clock)
+    found_pairs = baseline.gather(model, vendor, quick, clock, progress)
+    return baseline.judge(found_pairs, caps.row_class, near_tie_below(model))
+
+
+def near_tie_below(model: Model) -> float:
+    """The top-two gap, in logits, below which a difference is a near tie here; 0 where none is allowed.
+
+    Measured on few rows, at most twice the limit that the gate rows has for them.
+    """
+    if model.target.caps.row_class == "identical":
+        return 0.0
+    return min(rows.gather(model, True, silent).tolerance, 2 * rows.LIMIT_DELTA)
+
+
+def check_near_ties(model: Model, names: Sequence[str]) -> None:
+    """Raises: NotEligible where these settings need the user's word for near ties, and a gate would use drafts."""
+    caps = model.target.caps
+    if caps.row_class == "identical" or model.config.allow_near_ties or not {"lossless", "contamination"} & set(names):
+        return
+    settings = ", ".join(f"{key} {value}" for key, value in rows.deciding(caps).items())
+    raise NotEligible(
+        f"on {caps.backend} ({settings}) rows of a block are not known to equal single rows: measure that with --only "
+        "rows, and try the other gates with --allow-near-ties."
+    )
