@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, Literal
 
+from surefoot.lab import metrics, stats, validity
 from surefoot.lab.metrics import Acceptance, Phases
-from surefoot.lab.records import Arm, Gate, Resumed, Workload
+from surefoot.lab.records import Arm, Gate, Pair, Resumed, Run, Side, Workload
 from surefoot.lab.stats import Interval
+from surefoot.lab.store import Loaded
+from surefoot.lab.validity import LIMITS, Band, Finding, Limits
+
+__all__ = [
+    "Analysis", "Band", "Facts", "Finding", "Gate", "Interval", "PairPoint", "Row", "Spread", "Word", "analyse",
+]  # fmt: skip
 
 Word = Literal["faster", "slower", "no difference", "undecided", "none"]
 """What a row says of an arm. `none`: no speed-up may be printed, and `Row.why` says why."""
@@ -79,26 +87,6 @@ class PairPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Something about the run as a whole: `drift`, `contention`, `warm-up`, `throttle`, `stall`, `band`, `ids`."""
-
-    name: str
-    text: str
-    pairs: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Band:
-    """The baseline tokens per second of a rested machine, for a prompt at a budget. source: how it was found."""
-
-    prompt: str
-    budget: int
-    low: float
-    high: float
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
 class Facts:
     """The run itself. complete: None where it neither came to its end nor ran out of time."""
 
@@ -134,3 +122,150 @@ class Analysis:
     @property
     def excluded(self) -> tuple[PairPoint, ...]:
         return tuple(pair for pair in self.pairs if pair.reasons)
+
+
+def analyse(loaded: Loaded, limits: Limits = LIMITS) -> Analysis:
+    """What the record says. The same record gives the same answer, on any machine and at any time."""
+    run = loaded.run
+    gates: dict[str, Gate] = {gate.name: gate for gate in loaded.gates}
+    found = validity.examine(run, loaded.references, loaded.pairs, limits)
+    groups: dict[tuple[Workload, int, str], list[Pair]] = {}
+    for pair in loaded.pairs:
+        groups.setdefault((pair.workload, pair.budget, pair.arm), []).append(pair)
+    workloads = dict.fromkeys(use.workload for use in run.prompts)
+    return Analysis(
+        facts=_facts(loaded),
+        gates=gates,
+        rows=tuple(
+            _row(groups[key], arm, run, gates, found.reasons)
+            for workload in workloads
+            for budget in run.budgets
+            for arm in run.arms
+            if (key := (workload, budget, arm.label)) in groups
+        ),
+        pairs=tuple(_point(pair, found.reasons.get(pair.number, ())) for pair in loaded.pairs),
+        bands=found.bands,
+        findings=found.findings,
+    )
+
+
+def _row(
+    pairs: Sequence[Pair], arm: Arm, run: Run, gates: Mapping[str, Gate], reasons: Mapping[int, tuple[str, ...]]
+) -> Row:
+    used = [pair for pair in pairs if pair.number not in reasons]
+    of = used or pairs
+    lengths = {use.id: use.n_tokens for use in run.prompts}
+    ratio = stats.grouped_interval([pair.ratio for pair in used], [pair.prompt for pair in used])
+    why = _why_not(pairs, used, arm, gates)
+    n_prompts = len({pair.prompt for pair in used})
+    same_ids = sum(pair.same_ids for pair in pairs)
+    on = [pair.on for pair in used]
+    return Row(
+        workload=pairs[0].workload,
+        budget=pairs[0].budget,
+        arm=arm.label,
+        kind=arm.kind,
+        pairs_used=len(used),
+        pairs_left_out=len(pairs) - len(used),
+        prompts=n_prompts,
+        same_ids=same_ids,
+        all_pairs=len(pairs),
+        baseline_tps=stats.median_interval([pair.off.tokens_per_second for pair in used]),
+        arm_tps=stats.median_interval([side.tokens_per_second for side in on]),
+        ratio=None if why else ratio,
+        verdict="none" if why or ratio is None else stats.verdict(ratio),
+        text=why if why or ratio is None else _text(ratio, n_prompts, len(pairs) - same_ids),
+        why=why,
+        prompt_tokens=_spread([lengths[pair.prompt] for pair in of]),
+        output_tokens=_spread([pair.on.n_output for pair in of]),
+        drafts=None if any(side.steps is None for side in on) else _drafts(on),
+        phases=_phases(on),
+        baseline_phases=_phases([pair.off for pair in used]),
+    )
+
+
+def _why_not(pairs: Sequence[Pair], used: Sequence[Pair], arm: Arm, gates: Mapping[str, Gate]) -> str:
+    """Why no speed-up is printed; empty where one may be.
+
+    Another engine's text may differ, since it promises nothing to ours: the row says in how many pairs it did.
+    """
+    why = []
+    baseline = gates.get("baseline")
+    if baseline is None:
+        why.append("our plain decoding was not compared with the runtime's own (the baseline gate)")
+    elif not baseline.passed:
+        why.append(f"the baseline gate failed: {baseline.text}")
+    vanished = _vanished(gates.get("lossless"))
+    differ = [pair.number for pair in pairs if not pair.same_ids and pair.number not in vanished]
+    if differ and arm.kind != "peer":
+        why.append(f"the text differs from that without drafts in {len(differ)} of {len(pairs)} pairs")
+    if len(used) < stats.MIN_VALUES:
+        why.append(f"{len(used)} of {len(pairs)} pairs are left, and {stats.MIN_VALUES} are the least")
+    return "; ".join(why)
+
+
+def _vanished(lossless: Gate | None) -> frozenset[int]:
+    """The pairs whose texts differed once and not when written again alone, as the gate's details list them."""
+    listed = lossless.details.get("differences", ()) if lossless else ()
+    return frozenset(each["pair"] for each in listed if each.get("again") == "none")
+
+
+def _text(ratio: Interval, n_prompts: int, differ: int) -> str:
+    """The verdict in a sentence, with what it does not cover."""
+    text = stats.sentence(ratio)
+    if n_prompts < stats.MIN_VALUES:
+        text += f", on {'this prompt' if n_prompts == 1 else f'these {n_prompts} prompts'} only"
+    if differ:
+        text += f"; its text differs from ours in {differ} pair{'s' if differ > 1 else ''}"
+    return text
+
+
+def _drafts(sides: Sequence[Side]) -> Acceptance:
+    return metrics.acceptance(step for side in sides for step in side.steps or ())
+
+
+def _phases(sides: Sequence[Side]) -> Phases | None:
+    if any(side.steps is None for side in sides):
+        return None
+    return metrics.phases([(side.decode_s, side.steps or ()) for side in sides])
+
+
+def _spread(values: Sequence[int]) -> Spread:
+    return Spread(median(values), min(values), max(values))
+
+
+def _point(pair: Pair, reasons: tuple[str, ...]) -> PairPoint:
+    return PairPoint(
+        number=pair.number,
+        workload=pair.workload,
+        budget=pair.budget,
+        arm=pair.arm,
+        prompt=pair.prompt,
+        at_s=pair.at_s,
+        off_tps=pair.off.tokens_per_second,
+        on_tps=pair.on.tokens_per_second,
+        ratio=pair.ratio,
+        same_ids=pair.same_ids,
+        reasons=reasons,
+    )
+
+
+def _facts(loaded: Loaded) -> Facts:
+    run = loaded.run
+    return Facts(
+        schema=run.schema,
+        surefoot=run.surefoot,
+        when=run.when,
+        command=run.command,
+        model=run.model,
+        machine=run.machine,
+        sampling=run.sampling,
+        seed=run.seed,
+        budgets=run.budgets,
+        pairs_wanted=run.pairs_wanted,
+        workloads=run.workloads,
+        arms=run.arms,
+        resumed=loaded.resumed,
+        complete=loaded.end.why if loaded.end else None,
+        cut=loaded.cut,
+    )
