@@ -21,8 +21,8 @@ SHARE_IDENTICAL, SHARE_ELSE = 1e-3, 5e-2
 chosen: a wrong mask or position moves rows by a tenth of the spread and more, float32 rounding by under 1e-5, bfloat16
 rounding by about 1e-2."""
 
-_STEPS = 48
-"""chosen: tokens that a drafter is led along; half of the input, where its words have come before."""
+_STEPS = 24
+"""chosen: tokens that a drafter is led along, each of them one forward."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def gather(model: Model, quick: bool, progress: Progress) -> tuple[list[Row], Pr
     """A text once without drafts, then with drafts of every length, none, half and all of each right."""
     most = longest_draft(model)
     places = 8 if quick else most + 8
-    (text,) = inputs(model, 1, places + most + 2)
+    (text,) = inputs(model, 1, max(places + most + 2, _STEPS))
     script = _script(model, text.ids, places + most + 1)
     shapes = [(0, 0), *((length, right) for length in range(1, most + 1) for right in _rights(length))]
     references = _references(model, text.ids, script, places + 1)
@@ -204,13 +204,15 @@ def _block(
         )
 
 
-def _proposals(model: Model, part: Part, text: Ids, n_checks: int) -> Proposals:
-    """What one drafter proposes along `text`, each draft turned down, against new ones begun here and there.
+def _proposals(model: Model, part: Part, prompt: Ids, n_checks: int) -> Proposals:
+    """What one drafter proposes along a text, each draft turned down, against new ones begun here and there.
 
-    The text is a prompt's own, read token by token as if it were written: that repeats itself whatever the model.
+    The text is the end of `prompt` twice, its second half read token by token as if it were written: there lookup finds
+    something whatever the model.
     """
     live, fresh = drafter(model, part), drafter(model, part)
-    start = max(1, len(text) - _STEPS)
+    half = prompt[-_STEPS:]
+    text, start = np.concatenate([half, half]), len(half)
     checks = set(np.linspace(start, len(text) - 1, n_checks + 1).astype(int)[1:].tolist())
     budget = longest_draft(model)
     compared, wrong = 0, list[int]()

@@ -23,7 +23,7 @@ _TEXTS: Mapping[str, str] = {
     "summary": (
         "Summarise in three sentences: The stair was built in 1862 to join the upper town with the harbour. It had 218 "
         "steps of granite, each of them cut by hand, and a landing after every twelfth. In 1911 a funicular took most "
-        "of its traffic, and the stair fell into disrepair. In 1974 the town voted to restore it rather than to close it."
+        "of its traffic, and the stair fell into disrepair. In 1974 the town voted to restore it, not to close it."
     ),
     "translation": "Translate to French, then to German: The train to the coast leaves at a quarter past nine.",
     "question": "Which is the larger number, 17 times 23 or 19 times 21? Show each step of the calculation.",
