@@ -4,8 +4,8 @@ The interval of a ratio is a paired bootstrap whose resamples take each value on
 subsets. Where values scatter evenly around the truth, it lies between any two neighbouring means equally often (the
 typical value theorem, J. A. Hartigan, JASA 64:1303, 1969), at any number of values and with any tails. Resamples with
 replacement reach that only as the number grows: of 1,000 A/A runs of 6 pairs, their percentile interval held the truth
-in 865 (tests/unit/test_stats.py). The logarithm of a ratio of two times scatters evenly where both sides take turns at
-being first.
+in about 870 (tests/unit/test_stats.py). The logarithm of a ratio of two times scatters evenly where the sides take
+turns at being first.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DRAWN = 9_999
 1969, theorem 2) and makes the ends a little rougher."""
 
 SAME_WITHIN = 0.02
-"""chosen: half of the smallest gain that anybody advertises; a machine of two shared cores tells 2 % in 12 pairs."""
+"""chosen: less than anybody notices, and about what 20 pairs of a machine with 3 % of noise can tell."""
 
 TOO_WIDE = 3.0
 """chosen: an interval whose ends are this factor apart says nothing of how large the effect is."""
