@@ -9,7 +9,7 @@ contamination  rejected drafts leave no trace
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from surefoot.lab.vendor import open_vendor
 NAMES = ("rows", "lossless", "baseline", "contamination")
 """In the order in which they run: the class of the rows decides what a difference means in the others."""
 
-__all__ = ["NAMES", "NotRun", "Progress", "check_names", "run", "run_all", "silent"]
+__all__ = ["NAMES", "NotRun", "Progress", "check_names", "check_near_ties", "outcome", "run", "silent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +43,20 @@ def check_names(names: Sequence[str]) -> None:
             raise ConfigError(parts.unknown("gate", name, NAMES))
 
 
-def run_all(
+def outcome(
+    name: str,
     model: Model,
     cache_dir: Path,
     *,
-    names: Sequence[str] = NAMES,
     quick: bool = False,
     clock: Clock = time.perf_counter,
     progress: Progress = silent,
-) -> Iterator[Gate | NotRun]:
-    """The outcomes, each as soon as it is known.
-
-    Raises: ConfigError for an unknown name; NotEligible where drafts would not be used with these settings and the
-    gates asked for need them.
-    """
-    check_names(names)
-    check_near_ties(model, names)
-    for name in names:
-        try:
-            yield run(name, model, cache_dir, quick=quick, clock=clock, progress=progress)
-        except NotEligible as error:
-            yield NotRun(name, str(error))
+) -> Gate | NotRun:
+    """As `run`, with what cannot be tried here as a value."""
+    try:
+        return run(name, model, cache_dir, quick=quick, clock=clock, progress=progress)
+    except NotEligible as error:
+        return NotRun(name, str(error))
 
 
 def run(

@@ -127,7 +127,8 @@ def deciding(caps: Caps) -> dict[str, str]:
 
 def _advice(found: RowClass, caps: Caps) -> str:
     if found == "identical":
-        return ""
+        # What held for these rows may not hold for others, and the target knows why it claims less.
+        return "" if caps.row_class == "identical" else "; drafts still need --allow-near-ties with these settings"
     exact = _EXACT.get(caps.backend)
     named = ", ".join(f"{key} {value}" for key, value in deciding(caps).items())
     use = f"; identical are {exact}" if exact and caps.row_class != "identical" else ""
