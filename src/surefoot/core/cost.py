@@ -1,0 +1,229 @@
+"""What a round costs by its row count and context depth: samples to points, points to a curve, a curve to prices.
+
+Two conventions, never mixed: `rows` (S) are what a forward scores, the root included; `draft_len` (K) is S - 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from surefoot.core.errors import ConfigError
+
+LEVEL = 0.95
+"""chosen: what the field prints."""
+
+NOISE = 0.02
+"""measured: 2-core x86, repeated sweeps: medians of the same rows differ by less than 5 % from sweep to sweep, which
+is 1.96 standard deviations of a difference of two medians of 2 % (one standard deviation) each. No interval within one
+sweep says more than that about the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One row count at one depth. samples_s: as measured, in order; empty where only the median was published.
+
+    low_s, high_s: the 95 % interval of the median; the whole range where six samples are not there.
+    error: one standard deviation of the median, as a share of it, at least `NOISE`.
+    """
+
+    rows: int
+    depth: int
+    median_s: float
+    low_s: float
+    high_s: float
+    error: float = NOISE
+    samples_s: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowCost:
+    """A forward of `rows` rows takes base_s + slope_s * depth seconds; error: one standard deviation, as a share."""
+
+    rows: int
+    base_s: float
+    slope_s: float
+    error: float = NOISE
+
+    def at(self, depth: int) -> float:
+        """Seconds at this depth."""
+        return self.base_s + self.slope_s * depth
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The cheapest way to score `rows` rows: compute `width` of them, in `seconds` (host cost not in it)."""
+
+    rows: int
+    width: int
+    seconds: float
+
+    @property
+    def padded(self) -> bool:
+        return self.width > self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class CostCurve:
+    """What forwards cost. `points` are facts; `lines`, by ascending rows, are what they say about any depth.
+
+    host_s: seconds of a round outside the forward (judge, commit, loop), the drafter's own time excluded.
+    can_pad: whether the target computes more rows than it scores, unseen from outside.
+    served: rounds of real use that `lines` and `host_s` have been corrected by.
+    """
+
+    points: tuple[Point, ...]
+    lines: tuple[RowCost, ...]
+    host_s: float = 0.0
+    can_pad: bool = False
+    served: int = 0
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The row counts that were measured, ascending; the first is 1."""
+        return tuple(line.rows for line in self.lines)
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """The depths that were measured, ascending."""
+        return tuple(sorted({point.depth for point in self.points}))
+
+    @property
+    def max_rows(self) -> int:
+        return self.lines[-1].rows
+
+    @property
+    def holes(self) -> tuple[int, ...]:
+        """Row counts inside the sweep that were not measured: nobody knows what happens there."""
+        return tuple(sorted(set(range(self.lines[0].rows, self.max_rows)) - set(self.rows)))
+
+    @property
+    def has_depth_slope(self) -> bool:
+        """Whether any row count was measured at two depths; if not, every depth is taken to cost the same."""
+        return any(line.slope_s for line in self.lines) or len(self.depths) > 1
+
+    def direct_s(self, rows: int, depth: int) -> float:
+        """Seconds of a forward of exactly so many rows; in a hole, those of the dearer neighbour.
+
+        Raises: ConfigError outside of what was swept.
+        """
+        below, above = self._around(rows)
+        return max(below.at(depth), above.at(depth))
+
+    def price(self, rows: int, depth: int) -> Price:
+        """The cheapest width for so many rows: themselves, or more of them where the target can pad.
+
+        Raises: ConfigError outside of what was swept.
+        """
+        width, seconds = rows, self.direct_s(rows, depth)
+        if self.can_pad:
+            for line in self.lines:
+                if line.rows > rows and line.at(depth) < seconds:
+                    width, seconds = line.rows, line.at(depth)
+        return Price(rows, width, seconds)
+
+    def round_s(self, rows: int, depth: int, draft_s: float = 0.0) -> float:
+        """Seconds of a whole round: forward, host, and the drafter's own time."""
+        return self.price(rows, depth).seconds + self.host_s + draft_s
+
+    def relative(self, rows: int, depth: int) -> float:
+        """The verify cost c_v(S) = t(S) / t(1), padding allowed."""
+        return self.price(rows, depth).seconds / self.direct_s(1, depth)
+
+    def bar(self, rows: int, depth: int, draft_s: float = 0.0) -> float:
+        """Tokens that a round of so many rows must yield to be as fast as plain decoding.
+
+        Source: t_round(S) / t_round(1): a round pays when it emits more.
+        """
+        return self.round_s(rows, depth, draft_s) / self.round_s(1, depth)
+
+    def error(self, rows: int) -> float:
+        """One standard deviation of the cost of so many rows, as a share of it."""
+        below, above = self._around(rows)
+        return max(below.error, above.error)
+
+    def _around(self, rows: int) -> tuple[RowCost, RowCost]:
+        """The nearest measured row counts, at most and at least `rows`; the same one twice where it was measured."""
+        if not self.lines[0].rows <= rows <= self.max_rows:
+            raise ConfigError(
+                f"the cost of {rows} rows was asked for, and {self.lines[0].rows} to {self.max_rows} were measured; "
+                "measure wider, or draft less"
+            )
+        for below, above in pairwise(self.lines):
+            if rows == below.rows:
+                return below, below
+            if below.rows < rows < above.rows:
+                return below, above
+        return self.lines[-1], self.lines[-1]
+
+
+def point(rows: int, depth: int, samples_s: Sequence[float]) -> Point:
+    """The median of the samples with its interval.
+
+    Source: W. R. Thompson, Annals of Mathematical Statistics 7:122, 1936: order statistics, exact for any law.
+    """
+    if not samples_s or not all(math.isfinite(each) and each > 0 for each in samples_s):
+        raise ConfigError(f"{rows} rows at {depth} tokens: samples must be positive seconds; got {list(samples_s)!r}")
+    ordered = sorted(samples_s)
+    n, median = len(ordered), float(np.median(ordered))
+    below, k = 0.0, 0
+    while below + math.comb(n, k) / 2**n <= (1 - LEVEL) / 2:
+        below += math.comb(n, k) / 2**n
+        k += 1
+    low, high = (ordered[k - 1], ordered[-k]) if k else (ordered[0], ordered[-1])
+    return Point(rows, depth, median, low, high, max(NOISE, (high - low) / 2 / 1.96 / median), tuple(samples_s))
+
+
+def published(medians_s: Mapping[int, float], depth: int, error: float = NOISE) -> tuple[Point, ...]:
+    """Points of a sweep of which only the medians are known; `error` is one standard deviation, as a share."""
+    if not all(math.isfinite(each) and each > 0 for each in medians_s.values()):
+        raise ConfigError(f"a sweep at {depth} tokens holds costs that are not positive: {dict(medians_s)!r}")
+    return tuple(
+        Point(rows, depth, each, each * (1 - 1.96 * error), each * (1 + 1.96 * error), error)
+        for rows, each in sorted(medians_s.items())
+    )
+
+
+def fit_curve(points: Sequence[Point], *, host_s: float = 0.0, can_pad: bool = False) -> CostCurve:
+    """The curve through these points.
+
+    A row count measured at several depths gets the line of least squares that does not fall: a longer context never
+    makes attention cheaper, and a falling line would become negative somewhere. One measured at a single depth takes
+    its slope from its neighbours. Raises: ConfigError for no points, or a row count that comes twice at one depth.
+    """
+    by_rows: dict[int, list[Point]] = {}
+    for each in sorted(points, key=lambda each: (each.rows, each.depth)):
+        by_rows.setdefault(each.rows, []).append(each)
+    if not by_rows:
+        raise ConfigError("a cost curve needs at least one point; measure the cost of one row, which is plain decoding")
+    for rows, found in by_rows.items():
+        if len({each.depth for each in found}) < len(found):
+            raise ConfigError(f"{rows} rows come twice at one depth; put the samples of both together")
+    known = {rows: _slope(found) for rows, found in by_rows.items() if len(found) > 1}
+    slopes = np.interp(list(by_rows), list(known), list(known.values())) if known else np.zeros(len(by_rows))
+    lines = []
+    for (rows, found), slope in zip(by_rows.items(), slopes.tolist(), strict=True):
+        lines.append(_line(rows, found, slope))
+    return CostCurve(tuple(each for found in by_rows.values() for each in found), tuple(lines), host_s, can_pad)
+
+
+def _line(rows: int, points: Sequence[Point], slope: float) -> RowCost:
+    """The line of this slope through the points; through 0 at depth 0 where it would be negative there."""
+    weights = [(point.median_s * point.error) ** -2 for point in points]
+    base = sum(w * (p.median_s - slope * p.depth) for w, p in zip(weights, points, strict=True)) / sum(weights)
+    if base < 0:
+        base, slope = 0.0, min(point.median_s / point.depth for point in points)
+    return RowCost(rows, base, slope, max(point.error for point in points))
+
+
+def _slope(points: Sequence[Point]) -> float:
+    """Seconds per token of context: weighted least squares, never below 0."""
+    depth = np.asarray([point.depth for point in points], np.float64)
+    seconds = np.asarray([point.median_s for point in points])
+    weights = np.asarray([(point.median_s * point.error) ** -2 for point in points])
+    depth = depth - np.average(depth, weights=weights)
+    return max(0.0, float((weights * depth * seconds).sum() / (weights * depth**2).sum()))

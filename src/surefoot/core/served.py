@@ -1,0 +1,97 @@
+"""Rounds of real use override the sweep: the curve that both together tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from surefoot.core.cost import CostCurve, RowCost, point
+
+ENOUGH = 6
+"""Source: W. R. Thompson, 1936: fewer than six values have no 95 % interval of their median."""
+
+FOR_A_SLOPE = 24
+"""chosen: eight in each third, so that the median of a third survives three stalls."""
+
+WIDE = 2.0
+FAR = 256
+"""chosen: the deepest third has to lie at twice the depth of the shallowest and this many tokens further, or the noise
+of a per cent would decide a slope that is used at ten times the depth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One forward of real use. width: rows computed; host_s: the round's time outside forward and drafter."""
+
+    width: int
+    depth: int
+    extend_s: float
+    host_s: float
+
+
+def reestimated(curve: CostCurve, served: Sequence[Served]) -> CostCurve:
+    """`curve` corrected by these rounds: where they disagree, they win.
+
+    A row count that was served often enough gets its level, and from a wide range of depths its slope too, from them
+    alone. The others keep their shape and are scaled by the pace of those that were served, because a hot or a loaded
+    machine slows all of them. A hole of the sweep that was served is no hole any more. Below `ENOUGH` rounds nothing
+    changes.
+    """
+    by_width: dict[int, list[Served]] = {}
+    for each in served:
+        if curve.lines[0].rows <= each.width <= curve.max_rows and each.extend_s > 0:
+            by_width.setdefault(each.width, []).append(each)
+    known = {width: each for width, each in by_width.items() if len(each) >= ENOUGH}
+    hosts = [each.host_s for each in served if each.host_s > 0]
+    host_s = median(hosts) if len(hosts) >= ENOUGH else curve.host_s
+    if not known:
+        return replace(curve, host_s=host_s)
+    pace = median(_pace(curve, each) for each in known.values())
+    lines = {
+        line.rows: replace(line, base_s=line.base_s * pace, slope_s=line.slope_s * pace)
+        for line in curve.lines
+        if line.rows not in known
+    }
+    lines |= {width: _served_line(curve, width, each) for width, each in known.items()}
+    n_served = curve.served + sum(map(len, known.values()))
+    return replace(curve, lines=tuple(lines[rows] for rows in sorted(lines)), host_s=host_s, served=n_served)
+
+
+def _pace(curve: CostCurve, served: Sequence[Served]) -> float:
+    """How many times slower than the curve these rounds were, by the median."""
+    return median(each.extend_s / curve.direct_s(each.width, each.depth) for each in served)
+
+
+def _served_line(curve: CostCurve, width: int, served: Sequence[Served]) -> RowCost:
+    """The line of one row count, from its own rounds."""
+    old = min((line for line in curve.lines if line.rows >= width), key=lambda line: line.rows)
+    pace = _pace(curve, served)
+    ratios = [each.extend_s / curve.direct_s(width, each.depth) for each in served]
+    error = point(width, served[0].depth, ratios).error
+    own = _resistant_line(served)
+    if own is not None:
+        return RowCost(width, own[0], own[1], error)
+    depth = int(median(each.depth for each in served))
+    level, slope = curve.direct_s(width, depth) * pace, old.slope_s * pace
+    return RowCost(width, level - slope * depth, slope, error)
+
+
+def _resistant_line(served: Sequence[Served]) -> tuple[float, float] | None:
+    """Base and slope over depth through the medians of the outer thirds, or None where the depths lie too close.
+
+    Source: J. W. Tukey, Exploratory Data Analysis, 1977, the resistant line. A falling one is taken as level.
+    """
+    ordered = sorted(served, key=lambda each: each.depth)
+    third = len(ordered) // 3
+    if len(ordered) < FOR_A_SLOPE:
+        return None
+    left, right = ordered[:third], ordered[-third:]
+    x_left, x_right = (median(each.depth for each in part) for part in (left, right))
+    y_left, y_right = (median(each.extend_s for each in part) for part in (left, right))
+    if x_right < max(WIDE * x_left, x_left + FAR):
+        return None
+    slope = max(0.0, (y_right - y_left) / (x_right - x_left))
+    base = median(each.extend_s - slope * each.depth for each in ordered)
+    return (base, slope) if base >= 0 and math.isfinite(slope) else None
