@@ -172,8 +172,9 @@ class _Rested:
 
     def __init__(self, run: Run, references: Sequence[Reference], pairs: Sequence[Pair]) -> None:
         self.lengths = {use.id: use.n_tokens for use in run.prompts}
-        texts = [(each.prompt, each.off) for each in references] + [(each.prompt, each.off) for each in pairs]
-        self.slope = _slope([(self._depth(prompt, side), _pace(side)) for prompt, side in texts])
+        texts = [(each.at_s, each.prompt, each.off) for each in references]
+        texts += [(each.at_s, each.prompt, each.off) for each in pairs]
+        self.slope = _slope([(at_s, self._depth(prompt, side), _pace(side)) for at_s, prompt, side in texts])
         self.levels = [self.excess(each.prompt, each.off) for each in references]
         self.level = median(self.levels) if self.levels else None
 
@@ -194,20 +195,24 @@ def _pace(side: Side) -> float:
     return float(np.log(side.decode_s / (side.n_output - 1)))
 
 
-def _slope(points: Sequence[tuple[float, float]]) -> float:
-    """By Theil and Sen, over points that are at least 64 tokens of depth apart; 0 where there are too few of these.
+def _slope(points: Sequence[tuple[float, float, float]]) -> float:
+    """Of the pace over the depth, from (time, depth, pace), by Theil and Sen; 0 where too few points can tell.
 
-    chosen: closer points tell noise, not depth. Never below 0: no cache gets faster as it fills.
+    Only points at least 64 tokens and at most a quarter of the run apart are compared. chosen: closer depths tell
+    noise, and distant times a drift of the machine. Never below 0: no cache gets faster as it fills.
     """
     if len(points) > _SLOPE_POINTS:
         points = points[:: -(-len(points) // _SLOPE_POINTS)]
-    depth, pace = np.asarray(points, dtype=np.float64).reshape(-1, 2).T
+    if not points:
+        return 0.0
+    when, depth, pace = np.asarray(points, dtype=np.float64).T
     first, second = np.triu_indices(len(depth), 1)
     spans = depth[second] - depth[first]
-    far = np.abs(spans) >= 64
-    if far.sum() < stats.MIN_VALUES:
+    near = np.abs(when[second] - when[first]) <= np.ptp(when) / 4
+    telling = near & (np.abs(spans) >= 64)
+    if telling.sum() < stats.MIN_VALUES:
         return 0.0
-    return max(float(np.median((pace[second] - pace[first])[far] / spans[far])), 0.0)
+    return max(float(np.median((pace[second] - pace[first])[telling] / spans[telling])), 0.0)
 
 
 _SLOPE_POINTS = 400
