@@ -13,13 +13,12 @@ from surefoot.engine.config import Part
 from surefoot.engine.generator import Model
 from surefoot.lab.gates.inputs import inputs
 from surefoot.lab.gates.progress import Progress
+from surefoot.lab.gates.rows import ROUNDING
 from surefoot.lab.gates.writing import drafter, drafts_in_use, longest_draft, other, plain
 from surefoot.lab.records import Gate
 
-SHARE_IDENTICAL, SHARE_ELSE = 1e-3, 5e-2
-"""How far a row may be from a fresh prefill, as a share of its spread, where single rows differ from one at all.
-chosen: a wrong mask or position moves rows by a tenth of the spread and more, float32 rounding by under 1e-5, bfloat16
-rounding by about 1e-2."""
+SHARE_ELSE = 5e-2
+"""Of a row's spread, where rounding is coarser than float32's. chosen: that of bfloat16 moves rows by about 1e-2."""
 
 _STEPS = 24
 """chosen: tokens that a drafter is led along, each of them one forward."""
@@ -62,7 +61,7 @@ def judge(rows: Sequence[Row], proposals: Proposals, row_class: RowClass) -> Gat
     """
     clean, after = [row for row in rows if row.draft_len == 0], [row for row in rows if row.draft_len > 0]
     exact = all(row.delta == 0 for row in clean)
-    share = 0.0 if exact else SHARE_IDENTICAL if row_class == "identical" else SHARE_ELSE
+    share = 0.0 if exact else ROUNDING if row_class == "identical" else SHARE_ELSE
     bad = [row for row in rows if not _holds(row, share, row_class)]
     worst = max(rows, key=lambda row: row.delta / (row.spread or 1.0))
     words = [f"{len(after)} rows after rejected drafts of 1 to {max(row.draft_len for row in after)} tokens"]
