@@ -20,9 +20,9 @@ import numpy.typing as npt
 from common import RECORDS, cell, interval, median, summary, write_record
 
 from surefoot.targets.openvino import Options, build
-from surefoot.targets.openvino.graph import MASKED, _float, _ints, _parameter
 from surefoot.targets.openvino.load import runtime_settings
 from surefoot.targets.openvino.names import MODEL_FILE
+from surefoot.targets.openvino.nodes import MASKED, ints, number, parameter
 
 DEPTHS, ROWS, BUCKETS, PAGE, REPEATS = (200, 850, 4000), (1, 4, 8), (256, 1024, 4096), 256, 9
 FORMS = {
@@ -46,8 +46,8 @@ def stateless(folder: Path, form: str) -> tuple[Any, int]:
 
     graph = ov.Core().read_model(folder / MODEL_FILE)
     masks = [
-        _parameter([-1, 1, 1, -1], np.float32, "history_mask"),
-        _parameter([-1, -1], np.float32, "block_mask"),
+        parameter([-1, 1, 1, -1], np.float32, "history_mask"),
+        parameter([-1, -1], np.float32, "block_mask"),
     ]
     inputs, results = list(masks), []
     found = [op for op in graph.get_ordered_ops() if op.get_type_name() == "ScaledDotProductAttention"]
@@ -56,7 +56,7 @@ def stateless(folder: Path, form: str) -> tuple[Any, int]:
         heads, kv_heads, dim = query.get_partial_shape()[1], *(new[0].get_partial_shape()[i] for i in (1, 3))
         shape = (-1 if form == "pages" else 1, kv_heads.get_length(), -1, dim.get_length())
         turned = (*shape[:2], shape[3], shape[2]) if turns(form) else shape
-        past = [_parameter(list(turned), np.float32, f"k.{layer}"), _parameter(list(shape), np.float32, f"v.{layer}")]
+        past = [parameter(list(turned), np.float32, f"k.{layer}"), parameter(list(shape), np.float32, f"v.{layer}")]
         attend = _joined if form == "concat" else partial(_apart, form)
         node.output(0).replace(attend(query, new, past, masks, heads.get_length(), shape).output(0))
         inputs += past
@@ -65,9 +65,9 @@ def stateless(folder: Path, form: str) -> tuple[Any, int]:
             results[-1].output(0).get_tensor().set_names({f"new.{name}.{layer}"})
     for sink in list(graph.get_sinks()):
         graph.remove_sink(sink)
-    for parameter in list(graph.get_parameters()):
-        if parameter.output(0).get_any_name() in ("beam_idx", "attention_mask"):
-            graph.remove_parameter(parameter)
+    for given in list(graph.get_parameters()):
+        if given.output(0).get_any_name() in ("beam_idx", "attention_mask"):
+            graph.remove_parameter(given)
     graph.add_parameters(inputs)
     graph.add_results(results)
     graph.validate_nodes_and_infer_types()
@@ -89,11 +89,11 @@ def _joined(query: Any, new: Any, past: Any, masks: Any, heads: int, shape: Any)
     from openvino import opset13 as ops
 
     def whole(old: Any, rows: Any) -> Any:
-        wide = ops.tile(ops.unsqueeze(ops.concat([old, rows], 2), _ints(2)), _ints([1, 1, heads // shape[1], 1, 1]))
-        return ops.reshape(wide, _ints([0, heads, -1, shape[3]]), special_zero=True)
+        wide = ops.tile(ops.unsqueeze(ops.concat([old, rows], 2), ints(2)), ints([1, 1, heads // shape[1], 1, 1]))
+        return ops.reshape(wide, ints([0, heads, -1, shape[3]]), special_zero=True)
 
-    line = ops.reshape(masks[0], _ints([1, -1]), special_zero=False)
-    seen = ops.add(line, ops.multiply(ops.slice(masks[1], *(_ints([i]) for i in (0, 1, 1, 1))), _float(0.0)))
+    line = ops.reshape(masks[0], ints([1, -1]), special_zero=False)
+    seen = ops.add(line, ops.multiply(ops.slice(masks[1], *(ints([i]) for i in (0, 1, 1, 1))), number(0.0)))
     mask = ops.concat([seen, masks[1]], -1)
     return ops.scaled_dot_product_attention(query, whole(past[0], new[0]), whole(past[1], new[1]), mask, causal=False)
 
@@ -102,23 +102,23 @@ def _apart(form: str, query: Any, new: Any, past: Any, masks: Any, heads: int, s
     """The query heads that share a key head are rows of one product, so that no key is repeated."""
     from openvino import opset13 as ops
 
-    grouped = ops.multiply(query, _float(shape[3] ** -0.5))
-    grouped = ops.reshape(grouped, _ints([0, shape[1], -1, shape[3]]), special_zero=True)
+    grouped = ops.multiply(query, number(shape[3] ** -0.5))
+    grouped = ops.reshape(grouped, ints([0, shape[1], -1, shape[3]]), special_zero=True)
     old = ops.add(ops.matmul(grouped, past[0], False, not turns(form)), masks[0])
     own = ops.add(ops.matmul(grouped, new[0], False, True), masks[1])
     if form == "pages":
-        across, last = _ints([0, 3]), _ints([3])
+        across, last = ints([0, 3]), ints([3])
         top = ops.maximum(ops.reduce_max(old, across, True), ops.reduce_max(own, last, True))
         old, own = ops.exp(ops.subtract(old, top)), ops.exp(ops.subtract(own, top))
         total = ops.add(ops.reduce_sum(old, across, True), ops.reduce_sum(own, last, True))
-        values = ops.reduce_sum(ops.matmul(old, past[1], False, False), _ints([0]), True)
+        values = ops.reduce_sum(ops.matmul(old, past[1], False, False), ints([0]), True)
         y = ops.divide(ops.add(values, ops.matmul(own, new[1], False, False)), total)
     else:
-        sizes = [ops.gather(ops.shape_of(part), _ints([3]), _ints(0)) for part in (masks[0], own)]
-        split = ops.variadic_split(ops.softmax(ops.concat([old, own], -1), -1), _ints(-1), ops.concat(sizes, 0))
+        sizes = [ops.gather(ops.shape_of(part), ints([3]), ints(0)) for part in (masks[0], own)]
+        split = ops.variadic_split(ops.softmax(ops.concat([old, own], -1), -1), ints(-1), ops.concat(sizes, 0))
         parts = (ops.matmul(split.output(i), side[1], False, False) for i, side in enumerate((past, new)))
         y = ops.add(*parts)
-    return ops.reshape(y, _ints([0, heads, -1, shape[3]]), special_zero=True)
+    return ops.reshape(y, ints([0, heads, -1, shape[3]]), special_zero=True)
 
 
 class FormB:

@@ -41,6 +41,31 @@ def test_an_exported_folder_writes_what_the_converted_model_writes(
     assert sorted(name.split("-fp16-")[0] for name in kept) == ["compiled", "tiny-llama"]
 
 
+def test_a_cache_that_the_caller_keeps_writes_the_same_with_and_without_drafts(
+    tiny: Path, cache: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "caller"
+    done = surefoot("export", tiny, "--out", out, "--weights", "fp16", "--cache", "caller", env=cache)
+    assert done.code == 0, done
+    converted = ids(tiny, cache, "--weights", "fp16", "--cache", "state")
+    for options in ((), ("--drafts", "off"), ("--policy", "fixed", "--draft-len", 7)):
+        assert ids(out, cache, *options) == converted
+        assert ids(tiny, cache, "--weights", "fp16", "--cache", "caller", *options) == converted
+    shown = surefoot("generate", out, "-p", "x", "--max-tokens", 2, "--json", env=cache)
+    assert json.loads(shown.out)["model"]["discipline"] == "staged rows, written after acceptance"
+    kept = {path.name for path in (Path(cache["SUREFOOT_CACHE"]) / "openvino").iterdir()}
+    assert len([name for name in kept if "-fp16-caller-" in name]) == 1
+
+
+def test_a_kind_of_cache_is_asked_of_conversions_only(tiny: Path, cache: dict[str, str], tmp_path: Path) -> None:
+    out = tmp_path / "state"
+    assert surefoot("export", tiny, "--out", out, env=cache).code == 0
+    done = surefoot("generate", out, "--runtime", "openvino", "-p", "x", "--cache", "caller", env=cache)
+    assert_refused(done, NOT_ELIGIBLE, "cache caller was asked for", str(out), "leave it out")
+    assert_refused(surefoot("generate", tiny, "-p", "x", "--cache", "mine", env=cache), USAGE, "'mine'", "caller")
+    assert_refused(surefoot("export", tiny, "--cache", "mine", env=cache), USAGE, "mine", "caller")
+
+
 def test_the_document_tells_size_time_and_memory(tiny: Path, cache: dict[str, str], tmp_path: Path) -> None:
     done = surefoot("export", tiny, "--out", tmp_path / "int8", "--weights", "int8", "--json", env=cache)
     report = json.loads(done.out)["report"]

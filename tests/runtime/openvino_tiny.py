@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, Qwen2Config, Qwen3Config
 
 SIZES = {
     "vocab_size": 211,
@@ -60,6 +61,28 @@ def tiny(variant: str, dtype: torch.dtype = torch.float16) -> Any:
             parameter.copy_(1 + 0.2 * noise if "norm" in name else 0.12 * noise)
             parameter.copy_(parameter.to(dtype).float())
     return model
+
+
+LONG = 1200
+
+
+@cache
+def long_llama() -> Any:
+    """A Llama whose context holds several parts of a prompt, its weights exact in 16 bits."""
+    torch.manual_seed(5)
+    config = LlamaConfig(**{**SIZES, "max_position_embeddings": LONG, "initializer_range": 0.15})
+    model = LlamaForCausalLM(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(parameter.half().float())
+    return model
+
+
+def hidden_states(model: Any, ids: Sequence[int]) -> tuple[np.ndarray, ...]:
+    """(n, D) of what enters each layer, and last of what enters the head."""
+    with torch.no_grad():
+        states = model(torch.tensor([list(map(int, ids))]), output_hidden_states=True).hidden_states
+    return tuple(state[0].numpy() for state in states)
 
 
 def expected_logits(model: Any, ids: list[int]) -> np.ndarray:

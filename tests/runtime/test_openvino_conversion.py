@@ -56,6 +56,17 @@ def test_what_is_kept_is_taken_until_its_source_changes(folder: Path, monkeypatc
     assert len({first, second, third, fourth}) == 4
 
 
+def test_each_kind_of_cache_is_kept_for_itself(folder: Path) -> None:
+    files, cache = files_of(folder), folder.parent / "cache"
+    state, caller = (openvino_folder(files, cache, "fp16", None, kind) for kind in ("auto", "caller"))
+    assert state != caller
+    assert (openvino_folder(files, cache, "fp16", None, "state"), convert(folder)) == (state, (state, False))
+    kinds = [json.loads((path / "surefoot_export.json").read_text())["cache"] for path in (state, caller)]
+    assert kinds == ["state", "caller"]
+    with pytest.raises(ConfigError, match="cache must be auto, state or caller; got mine"):
+        openvino_folder(files, cache, "fp16", None, "mine")
+
+
 def test_two_at_once_end_with_one_whole_model(folder: Path) -> None:
     inner: list[Path] = []
 

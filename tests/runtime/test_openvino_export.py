@@ -26,6 +26,7 @@ from surefoot.targets.openvino.export import export  # noqa: E402
 from surefoot.targets.openvino.names import is_exported  # noqa: E402
 from surefoot.targets.openvino.weights import pack_nibbles, quantise  # noqa: E402
 
+CACHES = ("state", "caller")
 IDS = np.random.default_rng(3).integers(3, 211, 40).tolist()
 
 
@@ -39,22 +40,24 @@ def check(folder: Path, model: Any) -> None:
     np.testing.assert_allclose(found, expected_logits(model, IDS), atol=1e-3, rtol=0)
 
 
+@pytest.mark.parametrize("cache", CACHES)
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_safetensors_logits_are_those_of_transformers(variant: str, tmp_path: Path) -> None:
+def test_safetensors_logits_are_those_of_transformers(variant: str, cache: Any, tmp_path: Path) -> None:
     model = tiny(variant)
     model.save_pretrained(tmp_path / "model")
-    report = export(tmp_path / "model", tmp_path / "out")
+    report = export(tmp_path / "model", tmp_path / "out", cache=cache)
     check(tmp_path / "out", model)
     assert report.parameters == sum(p.numel() for p in model.parameters() if p.ndim == 2)
 
 
+@pytest.mark.parametrize("cache", CACHES)
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_gguf_logits_are_those_of_transformers(variant: str, tmp_path: Path) -> None:
+def test_gguf_logits_are_those_of_transformers(variant: str, cache: Any, tmp_path: Path) -> None:
     model = tiny(variant)
     if variant == "llama-biases":
         pytest.skip("llama.cpp's names have no place for the biases of a llama's output and feed-forward layers")
     write_gguf(model, tmp_path / "m.gguf")
-    export(tmp_path / "m.gguf", tmp_path / "out")
+    export(tmp_path / "m.gguf", tmp_path / "out", cache=cache)
     check(tmp_path / "out", model)
 
 
@@ -72,11 +75,13 @@ def test_every_stored_type_is_read(dtype: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("weights", "levels"), [("int8", 256), ("int4", 16)])
-@pytest.mark.parametrize("variant", ["llama-tied", "qwen2"])
-def test_compressed_weights_mean_what_the_codes_say(variant: str, weights: Any, levels: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("variant", "cache"), [("llama-tied", "state"), ("qwen2", "state"), ("qwen2", "caller")])
+def test_compressed_weights_mean_what_the_codes_say(
+    variant: str, cache: Any, weights: Any, levels: int, tmp_path: Path
+) -> None:
     model = tiny(variant)
     model.save_pretrained(tmp_path / "model")
-    export(tmp_path / "model", tmp_path / "out", weights)
+    export(tmp_path / "model", tmp_path / "out", weights, cache=cache)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.ndim == 2:
@@ -152,7 +157,7 @@ def test_the_folder_carries_its_record_and_its_documents(tmp_path: Path) -> None
     (tmp_path / "model/tokenizer.json").write_text("{}")
     export(tmp_path / "model", tmp_path / "out", "int8", extra_files={"chat_template.jinja": b"x"})
     record = json.loads((tmp_path / "out/surefoot_export.json").read_text())
-    assert record["weights"] == "int8"
+    assert (record["weights"], record["cache"]) == ("int8", "state")
     assert len(record["source"][0]["sha256"]) == 64
     names = {f.name for f in (tmp_path / "out").iterdir()}
     assert names == {
@@ -179,6 +184,27 @@ def test_layout_is_the_one_that_other_tools_read(tmp_path: Path) -> None:
     ids = {s.get_variable_id() for s in graph.get_sinks()}
     assert "past_key_values.0.keypresent.0.key" in ids
     assert len(ids) == 6
+
+
+def test_a_cache_that_the_caller_keeps_is_inputs_and_rows(tmp_path: Path) -> None:
+    tiny("qwen3").save_pretrained(tmp_path / "model")
+    report = export(tmp_path / "model", tmp_path / "out", cache="caller")
+    assert (report.cache, report.trees) == ("caller", True)
+    graph = ov.Core().read_model(tmp_path / "out/openvino_model.xml")
+    shapes = {port.get_any_name(): str(port.get_partial_shape()) for port in (*graph.inputs, *graph.outputs)}
+    assert len(shapes) == 4 + 3 * 4 + 1 + 3 * 2
+    assert shapes["history.2.key"] == "[?,2,32,256]"
+    assert shapes["history.2.value"] == "[?,2,256,32]"
+    assert shapes["staged.0.key"] == shapes["rows.0.value"] == "[1,2,?,32]"
+    assert graph.get_sinks() == []
+
+
+def test_only_known_weights_and_caches_are_written(tmp_path: Path) -> None:
+    tiny("llama").save_pretrained(tmp_path / "model")
+    for wrong, words in (({"weights": "fp8"}, "'fp8' is not one of fp16"), ({"cache": "mine"}, "'mine' is not one of")):
+        with pytest.raises(ConfigError, match=words):
+            export(tmp_path / "model", tmp_path / "out", **wrong)  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
 
 
 def refuse(tmp_path: Path, model: Path, kind: type[Exception], words: str) -> None:

@@ -101,6 +101,26 @@ def stateless(graph: Any) -> Any:
     return ov.Model([out], [ids], "stateless")
 
 
+def handed_in_and_out(graph: Any) -> None:
+    """What Optimum writes with --disable-stateful: each state an input, and an output of all its rows."""
+    reads = {op.get_variable_id(): op for op in graph.get_ops() if op.get_type_name() == "ReadValue"}
+    for sink in list(graph.get_sinks()):
+        name, out = sink.get_variable_id().split("present")
+        past, present = ops.parameter([-1, 2, -1, 16], np.float32), ops.result(sink.input_value(0))
+        reads[sink.get_variable_id()].output(0).replace(past.output(0))
+        past.output(0).get_tensor().set_names({name})
+        present.output(0).get_tensor().set_names({f"present{out}"})
+        graph.remove_sink(sink)
+        graph.add_parameters([past])
+        graph.add_results([present])
+    graph.validate_nodes_and_infer_types()
+
+
+def one_row_handed_in_and_out(graph: Any) -> None:
+    handed_in_and_out(graph)
+    one_row(graph)
+
+
 def recurrent(graph: Any) -> None:
     for op in graph.get_ops():
         if op.get_type_name() == "ReadValue":
@@ -127,11 +147,50 @@ def recurrent(graph: Any) -> None:
         (renamed, "no language model"),
         (extra_input, "token_type_ids"),
         (stateless, "has no cache"),
+        (handed_in_and_out, "hands its whole cache in and out with every forward.*" + EXPORT),
+        (one_row_handed_in_and_out, "hands its whole cache in and out with every forward.*" + EXPORT),
         (recurrent, "does not grow by one row a token"),
     ],
 )
 def test_graphs_that_cannot_be_rolled_back_are_refused(change: Any, words: str, whole: Path, tmp_path: Path) -> None:
     folder = changed(whole, tmp_path / "changed", change)
+    with pytest.raises(NotEligible, match=words) as caught:
+        build(Options(threads=1), folder)
+    assert "\n" not in str(caught.value)
+
+
+def without_staged_rows(graph: Any) -> None:
+    port = graph.input("staged.1.key")
+    empty = ops.constant(np.zeros((1, 2, 0, 16), np.float32))
+    for target in list(port.get_target_inputs()):
+        target.replace_source_output(empty.output(0))
+    graph.remove_parameter(port.get_node())
+
+
+def of_open_heads(graph: Any) -> None:
+    graph.input("history.0.key").get_node().set_partial_shape(ov.PartialShape([-1, -1, 16, 256]))
+    graph.validate_nodes_and_infer_types()
+
+
+def without_new_rows(graph: Any) -> None:
+    graph.remove_result(graph.output("rows.2.value").get_node())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (without_staged_rows, "its staged.1.key does not fit: surefoot export MODEL .* --cache caller"),
+        (of_open_heads, "its history.0.key does not fit"),
+        (without_new_rows, "its rows.2.value does not fit"),
+        (head_on_the_last_row, "head on the last row only"),
+    ],
+)
+def test_graphs_whose_caller_could_not_keep_the_cache_are_refused(
+    change: Any, words: str, whole: Path, tmp_path: Path
+) -> None:
+    export(whole.parent / "model", tmp_path / "caller", cache="caller")
+    build(Options(threads=1), tmp_path / "caller")
+    folder = changed(tmp_path / "caller", tmp_path / "changed", change)
     with pytest.raises(NotEligible, match=words) as caught:
         build(Options(threads=1), folder)
     assert "\n" not in str(caught.value)

@@ -6,6 +6,7 @@ always; the twenty-four of the promise, 256 tokens each, run with --slow (about 
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ pytest.importorskip("openvino", reason="the runtime of these tests: pip install 
 
 import gguf
 from requantised import requantised
-from same_text import PROMPTS, check_same_text, gap_at
+from same_text import PROMPTS, check_same_text, gap_at, plainly
 
 from surefoot.core.sampling import Sampling
 from surefoot.core.types import Ids
@@ -37,21 +38,22 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=["fp16", "int8", "genai F16", "genai Q8_0"])
 def model(request: Any, smollm2_gguf: Path, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Model:
-    ours = load_config(
-        overrides={"runtime": "openvino", "weights": request.param if request.param[0] != "g" else "fp16"}
-    )
+    weights = "fp16" if request.param.startswith("genai") else request.param
+    ours = load_config(overrides={"runtime.name": "openvino", "runtime.threads": 1, "weights": weights})
     model = load(str(smollm2_gguf), ours, cache_dir=cache)
     if request.param.startswith("genai"):
         kind = request.param.split()[1]
         folder = tmp_path_factory.mktemp(kind)
         written_by_vendor(requantised(smollm2_gguf, folder / f"{kind}.gguf", gguf.GGMLQuantizationType[kind]))
-        model = replace(model, path=folder, target=build(Options(ctx_size=2048), folder))
+        model = replace(model, path=folder, target=build(Options(ctx_size=2048, threads=1), folder))
     return model
 
 
 def written_by_vendor(file: Path) -> None:
     """Beside a GGUF file, the model and the tokenizer that OpenVINO GenAI writes when it reads it."""
     genai = pytest.importorskip("openvino_genai", reason="openvino-genai is not installed, and it is the reference")
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("OpenVINO GenAI 2026.4 divides by zero where it reads a GGUF file in F16 with one core")
     genai.LLMPipeline(str(file), "CPU", enable_save_ov_model=True)
 
 
@@ -101,6 +103,35 @@ def test_greedy_is_the_same_with_drafts_on_off_and_by_the_vendor(vendor: Any, mo
 @pytest.mark.parametrize("number", range(len(PROMPTS)))
 def test_greedy_is_the_same_over_256_tokens(vendor: Any, model: Model, number: int) -> None:
     check_greedy(vendor, model, number, 256)
+
+
+@pytest.fixture(scope="module")
+def caller(smollm2_gguf: Path, cache: Path) -> Model:
+    config = load_config(overrides={"runtime": "openvino", "weights": "fp16", "cache": "caller"})
+    return load(str(smollm2_gguf), config, cache_dir=cache)
+
+
+def check_caller(caller: Model, number: int, n_tokens: int) -> tuple[int, ...]:
+    assert caller.target.caps.row_class == "identical"
+    return check_same_text(caller, caller.encode(PROMPTS[number]["prompt"]), Sampling(), n_tokens)
+
+
+@pytest.mark.parametrize("number", ALWAYS)
+def test_greedy_is_the_same_where_the_caller_keeps_the_cache(
+    caller: Model, number: int, smollm2_gguf: Path, cache: Path
+) -> None:
+    off = check_caller(caller, number, 64)
+    config = load_config(overrides={"runtime": "openvino", "weights": "fp16"})
+    state = load(str(smollm2_gguf), config, cache_dir=cache)
+    prompt = caller.encode(PROMPTS[number]["prompt"])
+    other = plainly(state, prompt, Sampling(), 64)
+    assert off == other, gap_at(caller, prompt, off, other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(PROMPTS)))
+def test_greedy_is_the_same_over_256_tokens_where_the_caller_keeps_the_cache(caller: Model, number: int) -> None:
+    check_caller(caller, number, 256)
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.3])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,40 +12,27 @@ import numpy as np
 import pytest
 
 pytest.importorskip("openvino", reason="the openvino extra is not installed")
-torch = pytest.importorskip("torch", reason="torch is not installed, and it writes the models under test")
+pytest.importorskip("torch", reason="torch is not installed, and it writes the models under test")
 
-import openvino as ov  # noqa: E402
-from interrupts import CHAINS, TREES, check_every_line  # noqa: E402
-from openvino import opset13 as ops  # noqa: E402
-from openvino_tiny import SIZES, expected_logits  # noqa: E402
-from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
+import openvino as ov
+from interrupts import CHAINS, TREES, check_every_line
+from openvino import opset13 as ops
+from openvino_tiny import LONG, expected_logits, hidden_states, long_llama
 
-from surefoot.core.types import as_ids  # noqa: E402
-from surefoot.targets.openvino import Options, build, runner, slots  # noqa: E402
-from surefoot.targets.openvino import session as session_module  # noqa: E402
-from surefoot.targets.openvino.export import export  # noqa: E402
-from surefoot.targets.openvino.slots import Slots  # noqa: E402
-from surefoot.testing.conformance import check_target  # noqa: E402
+from surefoot.core.types import as_ids
+from surefoot.targets.openvino import Options, blocks, build, failures, runner, slots
+from surefoot.targets.openvino import session as session_module
+from surefoot.targets.openvino.export import export
+from surefoot.targets.openvino.slots import Slots
+from surefoot.testing.conformance import check_target
 
 F32 = Options(cache_precision="f32", threads=1)
-LONG = 1200
-
-
-@cache
-def model() -> Any:
-    """A Llama whose context holds more than two parts of a prompt."""
-    torch.manual_seed(5)
-    tiny = LlamaForCausalLM(LlamaConfig(**{**SIZES, "max_position_embeddings": LONG, "initializer_range": 0.15})).eval()
-    with torch.no_grad():
-        for parameter in tiny.parameters():
-            parameter.copy_(parameter.half().float())
-    return tiny
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("openvino")
-    model().save_pretrained(root / "source")
+    long_llama().save_pretrained(root / "source")
     export(root / "source", root / "chains")
     export(root / "source", root / "trees", trees=True)
     (root / "unsliced").mkdir()
@@ -59,7 +46,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def fresh(ids: Sequence[int]) -> np.ndarray:
-    return np.asarray(expected_logits(model(), list(ids))[-1])
+    return np.asarray(expected_logits(long_llama(), list(ids))[-1])
 
 
 @pytest.mark.parametrize("kind", ["chains", "trees", "unsliced"])
@@ -69,9 +56,7 @@ def test_a_prompt_read_in_parts_is_one_forward_of_transformers(kind: str, folder
     assert session._runner.slices is (kind != "unsliced")
     ids = np.random.default_rng(0).integers(3, 211, LONG - 10).astype(np.int32)
     assert len(ids) > 2 * session_module.CHUNK > 2 * session_module.CHUNK_OF_LOGITS
-    with torch.no_grad():
-        states = model()(torch.tensor(ids[None].astype(np.int64)), output_hidden_states=True).hidden_states
-    hidden = states[2][0].numpy()
+    hidden = hidden_states(long_llama(), ids)[2]
     start = len(ids) // 3
     for part, due in ((ids[:start], hidden[:start]), (ids[start:], hidden[start:])):
         scores = session.prefill(part)
@@ -82,8 +67,7 @@ def test_a_prompt_read_in_parts_is_one_forward_of_transformers(kind: str, folder
 
 def test_taps_are_the_hidden_states_of_transformers(folders: dict[str, Path]) -> None:
     ids = as_ids(range(20, 32))
-    with torch.no_grad():
-        states = model()(torch.tensor(ids[None].astype(np.int64)), output_hidden_states=True).hidden_states
+    states = hidden_states(long_llama(), ids)
     target = build(F32, folders["chains"])
     assert target.caps.tap_names == ("embed", "layer.0", "layer.1", "layer.2", "final")
     session = target.open(target.caps.tap_names)
@@ -92,7 +76,7 @@ def test_taps_are_the_hidden_states_of_transformers(folders: dict[str, Path]) ->
     block = session.extend(ids[8:], width=6)
     # transformers gives the last layer's output only after the final norm, so layer.2 has no counterpart there.
     for name, due in zip(("embed", "layer.0", "layer.1", "final"), states, strict=True):
-        np.testing.assert_allclose(np.concatenate([at[name], block.tap(name)]), due[0].numpy(), atol=1e-3)
+        np.testing.assert_allclose(np.concatenate([at[name], block.tap(name)]), due, atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +93,7 @@ def test_an_interrupt_at_any_line_leaves_the_committed_text(
     def row(ids: Sequence[int]) -> np.ndarray:
         return known[tuple(ids)] if tuple(ids) in known else known.setdefault(tuple(ids), fresh(ids))
 
-    lines = check_every_line(target, [session_module, slots, runner], script, row, 1e-3)
+    lines = check_every_line(target, [session_module, slots, runner, blocks, failures], script, row, 1e-3)
     assert lines > 200
 
 

@@ -30,7 +30,8 @@ class Config:
     runtime "auto" takes the runtime that fits the model's format. `seed` None draws one when sampling and reports it.
     `top_logprobs` None reports no log-probabilities, 0 those of the emitted tokens alone.
     `raw` sends the prompt as it is, without the model's chat template. `weights` is the format that a runtime gets
-    which reads none of the model's own: fp16, int8, int4, or auto (fp16 where it stays small, else int8).
+    which reads none of the model's own: fp16, int8, int4, or auto (fp16 where it stays small, else int8). `cache` is
+    where such a model keeps its keys and values: state (in the runtime), caller (in arrays of ours), or auto (state).
     """
 
     runtime: Part = field(default_factory=lambda: Part("auto"))
@@ -46,6 +47,7 @@ class Config:
     allow_near_ties: bool = False
     raw: bool = False
     weights: Literal["auto", "fp16", "int8", "int4"] = "auto"
+    cache: Literal["auto", "state", "caller"] = "auto"
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:

@@ -20,23 +20,31 @@ _SMALL = 4 * 10**9
 WeightFormat = Literal["fp16", "int8", "int4"]
 WEIGHTS: tuple[WeightFormat, ...] = ("fp16", "int8", "int4")
 
+CacheKind = Literal["state", "caller"]
+CACHES: tuple[CacheKind, ...] = ("state", "caller")
+
 Progress = Callable[[int, int], None]
 
 
-def openvino_folder(files: ModelFiles, cache_dir: Path, weights: str, progress: Progress | None = None) -> Path:
-    """The OpenVINO folder made from a GGUF file or a folder of safetensors; made now when the cache has none.
+def openvino_folder(
+    files: ModelFiles, cache_dir: Path, weights: str, progress: Progress | None = None, cache: str = "auto"
+) -> Path:
+    """The OpenVINO folder made from a GGUF file or a folder of safetensors; made now when the cache folder has none.
 
-    `weights` is fp16, int8 or int4, or "auto": fp16 where that stays small, else int8.
+    `weights` is fp16, int8 or int4, or "auto": fp16 where that stays small, else int8. `cache`, where keys and values
+    are kept, is state or caller, or "auto": state.
     Raises: ConfigError for a format that does not exist or a disk that is full; NotEligible for a family that cannot
     be exported.
     """
     from surefoot.targets.openvino.export import SCHEMA
 
     chosen = choose_weights(files, weights)
-    out = cache_dir / "openvino" / f"{files.path.stem}-{chosen}-{SCHEMA}-{identity(files)}"
+    kind = choose_cache(cache)
+    made = chosen if kind == "state" else f"{chosen}-{kind}"
+    out = cache_dir / "openvino" / f"{files.path.stem}-{made}-{SCHEMA}-{identity(files)}"
     try:
         if not out.is_dir():
-            export_openvino(files, out, chosen, progress)
+            export_openvino(files, out, chosen, progress, kind)
     except ConfigError:
         # Another process may have put the same model there meanwhile.
         if not out.is_dir():
@@ -44,14 +52,16 @@ def openvino_folder(files: ModelFiles, cache_dir: Path, weights: str, progress: 
     return out
 
 
-def export_openvino(files: ModelFiles, out: Path, weights: str, progress: Progress | None = None) -> ExportReport:
+def export_openvino(
+    files: ModelFiles, out: Path, weights: str, progress: Progress | None = None, cache: str = "auto"
+) -> ExportReport:
     """The report of writing the model and its tokenizer as an OpenVINO folder at `out`, whole or not at all."""
     try:
         from surefoot.targets.openvino.export import export
     except ImportError as error:
         raise NotEligible(f"{error.name or error} is needed to export: pip install 'surefoot[openvino]'.") from error
-    chosen = choose_weights(files, weights)
-    return export(files.path, out, chosen, extra_files=_tokenizer_files(files), progress=progress)
+    chosen, kind = choose_weights(files, weights), choose_cache(cache)
+    return export(files.path, out, chosen, cache=kind, extra_files=_tokenizer_files(files), progress=progress)
 
 
 def choose_weights(files: ModelFiles, weights: str) -> WeightFormat:
@@ -62,6 +72,16 @@ def choose_weights(files: ModelFiles, weights: str) -> WeightFormat:
         if weights == known:
             return known
     raise ConfigError(f"weights must be auto, {', '.join(WEIGHTS)}; got {weights}.")
+
+
+def choose_cache(cache: str) -> CacheKind:
+    """The kind of cache to export: `cache` itself, or what auto stands for. Raises: ConfigError for an unknown one."""
+    if cache == "auto":
+        return "state"
+    for known in CACHES:
+        if cache == known:
+            return known
+    raise ConfigError(f"cache must be auto, {' or '.join(CACHES)}; got {cache}.")
 
 
 def _fp16_bytes(files: ModelFiles) -> int:

@@ -95,10 +95,10 @@ def _load(model: str, config: Config, name: str, cache_dir: Path, progress: Prog
     options = parts.make_options(plugin, values, "runtime")
     path = files.path
     if name == "openvino" and files.format != "openvino":
-        path = openvino_folder(files, cache_dir, config.weights, progress)
-    elif config.weights != "auto":
+        path = openvino_folder(files, cache_dir, config.weights, progress, config.cache)
+    elif asked := [f"{key} {value}" for key in ("weights", "cache") if (value := getattr(config, key)) != "auto"]:
         raise NotEligible(
-            f"weights {config.weights} was asked for, and {name} reads {model} as it is; leave it out, or choose the "
+            f"{asked[0]} was asked for, and {name} reads {model} as it is; leave it out, or choose the "
             "runtime openvino and a model that is not in its format yet."
         )
     elif name == "hf" and files.format == "gguf":

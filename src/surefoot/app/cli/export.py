@@ -1,4 +1,4 @@
-"""`surefoot export`: a model in the format of another runtime, with every row scored and the cache inside."""
+"""`surefoot export`: a model in the format of another runtime, with every row scored and a cache to roll back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
     parser = commands.add_parser(
         "export",
         help="write a model in a format whose drafts can be verified",
-        description="Writes MODEL as a folder that OpenVINO, Optimum Intel and OpenVINO GenAI read, and Surefoot too. "
+        description="Writes MODEL as a folder that OpenVINO, Optimum Intel and OpenVINO GenAI read, and Surefoot too; "
+        "with --cache caller only Surefoot. "
         "Only one layer is held in memory at a time. The folder appears whole or not at all.",
         allow_abbrev=False,
     )
@@ -38,6 +39,10 @@ def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
     parser.add_argument(
         "--weights", default="auto", choices=("auto", "fp16", "int8", "int4"),
         help="the format of the weights; auto is fp16 where that takes less than 4 GB, else int8",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cache", default="state", choices=("state", "caller"),
+        help="who keeps keys and values: the model (state), or arrays outside it (caller), made for long contexts",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="one JSON document instead of a line")
     common(parser)
@@ -55,10 +60,10 @@ def run(args: argparse.Namespace, context: Context) -> int:
     with context.console.working(f"exporting {args.model}") as progress:
         files = models.resolve(args.model, context.cache_dir, formats=("safetensors", "gguf"), progress=progress)
         weights = conversion.choose_weights(files, args.weights)
-        out = args.out or Path(f"{files.path.stem}-openvino-{weights}")
+        out = args.out or Path(f"{files.path.stem}-openvino-{weights}{'-caller' if args.cache == 'caller' else ''}")
         if not out.parent.is_dir():
             raise ConfigError(f"the folder {out.parent} for --out does not exist; make it first, or name another")
-        report = conversion.export_openvino(files, out, weights, progress)
+        report = conversion.export_openvino(files, out, weights, progress, args.cache)
     if args.json:
         context.console.write(as_json(Result(SCHEMA, version("surefoot"), args.model, report)))
         return errors.GOOD

@@ -34,6 +34,7 @@ _FLAGS = {
     "logprobs": "top_logprobs",
     "raw": "raw",
     "weights": "weights",
+    "cache": "cache",
 }
 """The place of each flag in the configuration; a flag that is not given leaves that place alone."""
 
@@ -62,6 +63,9 @@ def _add_runtime(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--threads", type=int, metavar="N", help="CPU threads")
     group.add_argument(
         "--weights", metavar="FORMAT", help="for a runtime that has to convert the model: auto, fp16, int8 or int4"
+    )
+    group.add_argument(
+        "--cache", metavar="KIND", help="the same, for its keys and values: auto, state (in the model) or caller"
     )
     group.add_argument("--ctx-size", type=int, metavar="N", help="longest context, in tokens")
 

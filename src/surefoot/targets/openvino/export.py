@@ -15,16 +15,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from surefoot.core.errors import ConfigError
 from surefoot.targets.openvino.gguf_source import GgufSource
-from surefoot.targets.openvino.names import MODEL_FILE, RECORD_FILE, is_exported, reason
+from surefoot.targets.openvino.names import MODEL_FILE, RECORD_FILE, CacheKind, is_exported, reason
 from surefoot.targets.openvino.safetensors_source import SafetensorsSource
-from surefoot.targets.openvino.spec import Source
+from surefoot.targets.openvino.spec import ModelSpec, Source
 from surefoot.targets.openvino.weights import Scratch, WeightFormat, Weights
 
-SCHEMA = 1
+if TYPE_CHECKING:
+    from surefoot.targets.openvino.graph import Cache
+
+SCHEMA = 2
 """Of the record and of the graph: raise it with any change to what is written, so that kept exports are made anew."""
 
 Progress = Callable[[int, int], None]
@@ -41,6 +44,7 @@ class ExportReport:
 
     path: str
     weights: str
+    cache: str
     trees: bool
     parameters: int
     model_bytes: int
@@ -53,6 +57,7 @@ def export(
     out: Path,
     weights: WeightFormat = "fp16",
     *,
+    cache: CacheKind = "state",
     trees: bool = False,
     extra_files: Mapping[str, bytes] | None = None,
     progress: Progress | None = None,
@@ -60,26 +65,31 @@ def export(
 ) -> ExportReport:
     """The report of writing `model` (a GGUF file or a transformers folder) as an OpenVINO folder at `out`.
 
-    `extra_files` are written beside the model, a tokenizer of a GGUF file for example. `trees` widens the input
-    attention_mask to one line per row, which Surefoot needs for draft trees and other tools do not expect.
+    `cache` says who keeps keys and values: "state", the model itself, in the layout that other tools read; or
+    "caller", in arrays that only Surefoot feeds. `trees` widens the input attention_mask of a model with state to one
+    line per row, which Surefoot needs for draft trees and other tools do not expect; without state it is always so.
+    `extra_files` are written beside the model, a tokenizer of a GGUF file for example.
     Raises: ConfigError where something is missing, damaged, in the way or does not fit on the disk; NotEligible
     for a model that the export cannot write.
     """
     if weights not in get_args(WeightFormat):
         raise ConfigError(f"weight format {weights!r} is not one of {', '.join(get_args(WeightFormat))}")
+    if cache not in get_args(CacheKind):
+        raise ConfigError(f"cache {cache!r} is not one of {', '.join(get_args(CacheKind))}")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} exists already; name another folder or remove it first")
-    started = clock()
+    started, trees = clock(), trees or cache == "caller"
     source = open_source(model)
     total = sum(rows * width for rows, width in _matrices(source))
     with _new_folder(out) as folder, _disk_errors(out):
-        _write_model(source, folder, weights, trees, total, progress)
+        _write_model(source, folder, weights, _make_cache(source.spec, cache, trees), total, progress)
         for name, content in {**source.documents, **(extra_files or {})}.items():
             (folder / Path(name).name).write_bytes(content)
-        _write_record(folder, source, weights, trees)
+        _write_record(folder, source, weights, cache, trees)
     return ExportReport(
         path=str(out),
         weights=weights,
+        cache=cache,
         trees=trees,
         parameters=total,
         model_bytes=sum(f.stat().st_size for f in out.iterdir()),
@@ -122,8 +132,16 @@ def _matrices(source: Source) -> Iterator[tuple[int, int]]:
         yield rows, width
 
 
+def _make_cache(spec: ModelSpec, kind: CacheKind, trees: bool) -> Cache:
+    """The inputs of a graph with that kind of cache, and its attention."""
+    from surefoot.targets.openvino.cache_caller import CallerCache
+    from surefoot.targets.openvino.cache_state import StateCache
+
+    return CallerCache(spec) if kind == "caller" else StateCache(spec, trees)
+
+
 def _write_model(
-    source: Source, folder: Path, weights: WeightFormat, trees: bool, total: int, progress: Progress | None
+    source: Source, folder: Path, weights: WeightFormat, cache: Cache, total: int, progress: Progress | None
 ) -> None:
     import openvino as ov
 
@@ -141,7 +159,7 @@ def _write_model(
     scratch = Scratch(scratch_path)
     made_weights = Weights(source, scratch, weights, made)
     try:
-        graph = build(source, made_weights, trees)
+        graph = build(source, made_weights, cache)
         ov.save_model(graph, folder / MODEL_FILE, compress_to_fp16=False)
         # A file cut short by a full disk shows here, where it costs a mapping, not in somebody's session.
         ov.Core().read_model(folder / MODEL_FILE)
@@ -156,7 +174,7 @@ def _write_model(
     scratch_path.unlink()
 
 
-def _write_record(folder: Path, source: Source, weights: WeightFormat, trees: bool) -> None:
+def _write_record(folder: Path, source: Source, weights: WeightFormat, cache: CacheKind, trees: bool) -> None:
     spec = asdict(source.spec)
     del spec["rope"]
     record = {
@@ -164,6 +182,7 @@ def _write_record(folder: Path, source: Source, weights: WeightFormat, trees: bo
         "surefoot": importlib.metadata.version("surefoot"),
         "openvino": importlib.metadata.version("openvino"),
         "weights": weights,
+        "cache": cache,
         "trees": trees,
         "max_length": source.spec.max_length,
         "model": spec,

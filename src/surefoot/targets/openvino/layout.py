@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,17 +10,21 @@ from typing import Any
 import numpy as np
 
 from surefoot.core.errors import NotEligible
+from surefoot.targets.openvino.pages import BLOCK_MASK, HISTORY_ROWS, Pages, Port
 
 INPUTS = ("input_ids", "attention_mask", "position_ids", "beam_idx")
 ROWS_INPUT = "surefoot_rows"
 
 _EXPORT = "surefoot export MODEL --to openvino --out FOLDER"
+_EXPORT_CALLER = f"{_EXPORT} --cache caller"
 _WALKED = ("Convert", "Add", "Subtract", "Multiply", "Divide", "Tanh")
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the graph offers. `vocab` is None where its shape leaves it open; `slot_axis` counts the cached rows."""
+    """What the graph offers. `vocab` is None where its shape leaves it open; `slot_axis` counts the cached rows of a
+    model with state, and `pages` are the arrays of one without.
+    """
 
     vocab: int | None
     trees: bool
@@ -28,18 +32,34 @@ class Layout:
     slot_axis: int
     tap_names: tuple[str, ...]
     head: str | None
+    pages: Pages | None = None
+
+    @property
+    def mask_input(self) -> str:
+        """The input that says which rows are seen."""
+        return "attention_mask" if self.pages is None else BLOCK_MASK
+
+    @property
+    def discipline(self) -> str:
+        """What becomes of rejected rows."""
+        return "stale rows hidden by the mask" if self.pages is None else "staged rows, written after acceptance"
 
 
 def read_layout(graph: Any, folder: Path, trees: bool) -> Layout:
-    """The layout of a stateful graph. Raises: NotEligible with the reason and the export that would help."""
+    """The layout of a graph that can be rolled back: one with state, or one of ours whose cache the caller keeps.
+
+    Raises: NotEligible with the reason and the export that would help.
+    """
     inputs = {name: port for port in graph.inputs for name in port.get_names()}
+    if HISTORY_ROWS in inputs:
+        return _caller_layout(graph, inputs, folder)
     states = [op for op in graph.get_ops() if op.get_type_name() == "ReadValue"]
     if "input_ids" not in inputs:
         raise NotEligible(f"{folder} is no language model: it reads {', '.join(sorted(inputs)) or 'nothing'}")
     if not states:
         cached = any(name.startswith("past_key_values") for name in inputs)
-        found = "keeps its cache in inputs and outputs" if cached else "has no cache"
-        raise NotEligible(f"{folder} {found}, and a stateful model is needed: {_EXPORT}")
+        found = "hands its whole cache in and out with every forward" if cached else "has no cache"
+        raise NotEligible(f"{folder} {found}; export it with a cache that can be rolled back: {_EXPORT}")
     _check_inputs(graph, inputs, folder, 4 if trees else 2)
     head = find_head(graph)
     return Layout(
@@ -50,6 +70,36 @@ def read_layout(graph: Any, folder: Path, trees: bool) -> Layout:
         tap_names=_tap_names(graph, head),
         head=None if head is None else head.get_friendly_name(),
     )
+
+
+def _caller_layout(graph: Any, inputs: Mapping[str, Any], folder: Path) -> Layout:
+    """The layout of a graph of ours whose cache its caller keeps. Raises: NotEligible where it is another version's."""
+    layers = sum(name.startswith("history.") and name.endswith(".key") for name in inputs)
+    shapes = {name: _open_shape(port) for name, port in inputs.items()}
+    pages = Pages(layers, *shapes.get(Port(0, "value").history, (0, 0, 0, 0))[1::2])
+    due, given = pages.inputs(), {name for port in graph.outputs for name in port.get_names()}
+    wrong = [name for name in sorted(due.keys() | shapes.keys()) if due.get(name) != shapes.get(name)]
+    wrong += [port.rows for port in pages.ports() if port.rows not in given]
+    if wrong:
+        raise NotEligible(
+            f"{folder} keeps its cache with the caller, and its {wrong[0]} does not fit: {_EXPORT_CALLER}"
+        )
+    head = find_head(graph)
+    return Layout(
+        vocab=_vocab(graph, folder),
+        trees=True,
+        has_beam=False,
+        slot_axis=0,
+        tap_names=_tap_names(graph, head),
+        head=None if head is None else head.get_friendly_name(),
+        pages=pages,
+    )
+
+
+def _open_shape(port: Any) -> tuple[int, ...]:
+    """The shape with -1 where it is open."""
+    shape = port.get_partial_shape()
+    return () if shape.rank.is_dynamic else tuple(-1 if size.is_dynamic else size.get_length() for size in shape)
 
 
 def _check_inputs(graph: Any, inputs: dict[str, Any], folder: Path, mask_rank: int) -> None:

@@ -36,6 +36,11 @@ def load(options: Options, folder: Path) -> OpenvinoTarget:
     record, config = _read(folder / RECORD_FILE), _read(folder / "config.json")
     graph = _read_graph(folder)
     layout = read_layout(graph, folder, bool(record.get("trees", False)))
+    if layout.pages is not None and options.cache_precision not in ("auto", "f32"):
+        raise ConfigError(
+            f"cache_precision is {options.cache_precision}, and the cache of {folder} is kept outside OpenVINO, in 32"
+            " bits; leave the option out, or export the model with --cache state"
+        )
     window = None if record else _window(config)
     max_length = _max_length(options, record, config, window, folder)
     vocab = layout.vocab or config.get("vocab_size")
@@ -166,7 +171,7 @@ def _caps(
         vocab_size=vocab,
         max_length=max_length,
         max_rows=min(MAX_ROWS, max_length),
-        discipline="stale rows hidden by the mask",
+        discipline=layout.discipline,
         can_pad=True,
         can_tree=layout.trees,
         tap_names=layout.tap_names,

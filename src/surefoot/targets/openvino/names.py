@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
+
+CacheKind = Literal["state", "caller"]
+"""Who keeps keys and values: the model itself, as its state, or its caller, in arrays."""
 
 MODEL_FILE = "openvino_model.xml"
 RECORD_FILE = "surefoot_export.json"

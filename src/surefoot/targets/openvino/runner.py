@@ -1,4 +1,4 @@
-"""One inference request: what a forward is fed, and the state behind it."""
+"""One inference request: what a forward is fed, what it gives out, and the state behind it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class Runner:
         self._places = {name: i for i, port in enumerate(compiled.inputs) for name in port.get_names()}
         self._outputs = {name: i for i, port in enumerate(compiled.outputs) for name in port.get_names()}
         self._logits_place = self._outputs.get("logits", 0)
+        self._mask_place = self._places[layout.mask_input]
         self._taps = taps
         self._ids = np.zeros((1, 1), np.int64)
         self._positions = np.zeros((1, 1), np.int64)
@@ -47,7 +48,8 @@ class Runner:
     def forward(self, ids: Any, positions: Any, mask: npt.NDArray[Any], rows: int) -> Floats:
         """(rows, V) float32 of the last `rows` ids, a view that the next forward overwrites.
 
-        Shapes: ids and positions (n,); mask as the graph reads it, (1, past + n) int64 or (1, 1, n, past + n) bool.
+        Shapes: ids and positions (n,); mask as the graph reads it: (1, past + n) int64, or bool (1, 1, n, past + n),
+        or (n, staged + n) where the caller keeps the cache.
         """
         n = len(ids)
         ids_tensor, positions_tensor = self._view(n)
@@ -57,7 +59,7 @@ class Runner:
         request, places = self._request, self._places
         request.set_input_tensor(places["input_ids"], ids_tensor)
         request.set_input_tensor(places["position_ids"], positions_tensor)
-        request.set_input_tensor(places["attention_mask"], self._tensor(mask, shared_memory=True))
+        request.set_input_tensor(self._mask_place, self._tensor(mask, shared_memory=True))
         request.infer(share_outputs=True)
         logits: Floats = request.get_output_tensor(self._logits_place).data[0]
         if len(logits) not in (n, rows) or len(logits) < rows:
@@ -70,6 +72,15 @@ class Runner:
     def taps(self) -> dict[str, npt.NDArray[Any]]:
         """(n, D) of every tap in the last forward, views that the next one overwrites."""
         return {name: self._request.get_output_tensor(self._outputs[tap_output(name)]).data[0] for name in self._taps}
+
+    def bind(self, name: str, array: npt.NDArray[Any]) -> None:
+        """Let this input be the caller's array, read anew in every forward; the caller keeps it alive."""
+        self._request.set_input_tensor(self._places[name], self._tensor(array, shared_memory=True))
+
+    def output(self, name: str) -> npt.NDArray[Any]:
+        """What the last forward gave out, a view that the next one overwrites."""
+        view: npt.NDArray[Any] = self._request.get_output_tensor(self._outputs[name]).data
+        return view
 
     def clear(self) -> None:
         """Forget every cached row."""

@@ -14,6 +14,7 @@ from surefoot.targets.openvino.layout import Layout, prepare
 from surefoot.targets.openvino.names import reason
 from surefoot.targets.openvino.runner import Runner
 from surefoot.targets.openvino.session import OpenvinoSession
+from surefoot.targets.openvino.staged import StagedSession
 
 
 class OpenvinoTarget:
@@ -39,14 +40,17 @@ class OpenvinoTarget:
     def caps(self) -> Caps:
         return self._caps
 
-    def open(self, taps: Sequence[str] = ()) -> OpenvinoSession:
+    def open(self, taps: Sequence[str] = ()) -> OpenvinoSession | StagedSession:
         """A new empty session. The first one with a new set of taps compiles the model once more, weights included."""
         unknown = [name for name in taps if name not in self._caps.tap_names]
         if unknown:
             known = ", ".join(self._caps.tap_names) or "none"
             raise NotEligible(f"this model has no tap {unknown[0]!r}; it has {known}")
         wanted = tuple(dict.fromkeys(taps))
-        return OpenvinoSession(Runner(self._form(wanted), self._layout, wanted), self._caps, self._window)
+        runner = Runner(self._form(wanted), self._layout, wanted)
+        if self._layout.pages is not None:
+            return StagedSession(runner, self._caps, self._layout.pages)
+        return OpenvinoSession(runner, self._caps, self._window)
 
     def _form(self, taps: tuple[str, ...]) -> Any:
         """The model compiled with these taps as outputs."""

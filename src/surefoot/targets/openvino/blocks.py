@@ -1,0 +1,102 @@
+"""A block of rows before it is scored: what is refused, where its rows stand, what they see of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from surefoot.core.errors import CapacityError, ConfigError, LawError
+from surefoot.core.trees import check_parents, depths, visible
+from surefoot.core.types import Caps, Ids
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Rows to score. Shapes: ids and places (width,), of which the first `rows` count."""
+
+    ids: Ids
+    places: npt.NDArray[np.int64]
+    rows: int
+    parents: tuple[int, ...] | None
+
+    @property
+    def width(self) -> int:
+        """Rows that are computed, padding included."""
+        return len(self.ids)
+
+    def square(self) -> npt.NDArray[np.bool_]:
+        """(width, width) which rows of the block each row sees."""
+        if self.parents is None:
+            return np.tri(self.width, dtype=np.bool_)
+        own = np.eye(self.width, dtype=np.bool_)
+        own[: self.rows, : self.rows] = visible(self.parents)
+        return own
+
+
+def chain(ids: Ids, start: int) -> Block:
+    """Tokens one after the other, the first at position `start`."""
+    return Block(ids, np.arange(start, start + len(ids)), len(ids), None)
+
+
+def checked_block(
+    ids: Ids, parents: Sequence[int] | None, width: int | None, caps: Caps, start: int, tail: int, after_tree: bool
+) -> Block:
+    """The block that `extend` is asked for, its first token at position `start`, with `tail` staged rows before it.
+
+    Raises: CapacityError, ConfigError, LawError where it cannot be appended.
+    """
+    rows, tree = len(ids), parents is not None
+    wide = rows if width is None else width
+    if not rows:
+        raise LawError("extend of no tokens")
+    if wide < rows:
+        raise LawError(f"extend of {rows} rows with a width of {wide}")
+    if tail and (tree or after_tree):
+        raise LawError("a tree must be the only extend before its commit")
+    if tree and not caps.can_tree:
+        raise LawError("extend with parents on a target that cannot score trees (caps.can_tree)")
+    if wide > caps.max_rows:
+        raise CapacityError(f"{wide} rows are more than the {caps.max_rows} of one extend")
+    check_ids(ids, caps)
+    check_room(rows, start, caps)
+    links = None if parents is None else check_parents(parents, rows)
+    places = np.arange(start, start + wide) if links is None else start + np.pad(depths(links), (0, wide - rows))
+    return Block(ids if wide == rows else np.pad(ids, (0, wide - rows), mode="edge"), places, rows, links)
+
+
+def check_prompt(ids: Ids, caps: Caps, length: int, tail: int) -> None:
+    """Raises: CapacityError, ConfigError, LawError where `prefill` cannot append the ids."""
+    if tail:
+        raise LawError(f"prefill with an uncommitted tail of {tail} rows")
+    if not len(ids):
+        raise LawError("prefill of no tokens")
+    check_ids(ids, caps)
+    check_room(len(ids), length, caps)
+
+
+def check_ids(ids: Ids, caps: Caps) -> None:
+    """Raises: ConfigError for an id outside the vocabulary."""
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0 or high >= caps.vocab_size:
+        wrong = low if low < 0 else high
+        raise ConfigError(
+            f"token id {wrong} is outside the model's {caps.vocab_size} ids: use this model's own tokenizer"
+        )
+
+
+def check_room(rows: int, filled: int, caps: Caps) -> None:
+    """Raises: CapacityError where the context does not hold `rows` more."""
+    if filled + rows > caps.max_length:
+        raise CapacityError(
+            f"{rows} more tokens after {filled} pass the context of {caps.max_length}: "
+            "shorten the prompt or raise ctx_size"
+        )
+
+
+def check_reset(keep: int, length: int) -> None:
+    """Raises: LawError unless `keep` tokens are committed."""
+    if not 0 <= keep <= length:
+        raise LawError(f"reset to {keep} tokens with {length} committed")
