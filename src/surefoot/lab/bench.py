@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 from surefoot.core.errors import ConfigError
 from surefoot.core.ports import Clock
-from surefoot.core.types import Ids
+from surefoot.core.types import Ids, as_ids
 from surefoot.lab import differences
 from surefoot.lab.plan import Planned, plan, references
 from surefoot.lab.records import Conditions, End, Gate, Pair, Record, Reference, Run, Side
@@ -28,11 +29,17 @@ baseline shows it."""
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What a run can write: plain decoding, each arm by its label, and the ids of each prompt."""
+    """What a run can write: plain decoding, each arm by its label, and the ids of each prompt.
+
+    gap: logits between the two likeliest tokens after these ids. near_tie_below: gaps at which drafts may swap the two;
+    0 where they may not.
+    """
 
     off: Writer
     arms: Mapping[str, Writer]
     prompts: Mapping[str, Ids]
+    gap: Callable[[Ids], float]
+    near_tie_below: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +55,9 @@ class Progress:
 @dataclass(frozen=True, slots=True)
 class World:
     """What a run uses of the world. watched: the result of an action and the machine's conditions while it ran.
-    append: puts a record on the disk. now: the time of day, UTC, ISO 8601. note: tells the user a sentence at once."""
+    append: puts a record on the disk. now: the time of day, UTC, ISO 8601. note: tells the user a sentence at once.
+    alone: held while nothing else of ours may run on this machine.
+    """
 
     clock: Clock
     sleep: Callable[[float], None]
@@ -57,6 +66,7 @@ class World:
     now: Callable[[], str]
     note: Callable[[str], None]
     show: Callable[[Progress], None]
+    alone: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
 def execute(
@@ -140,13 +150,12 @@ def _warm_up(run: Run, sides: Sides, world: World) -> None:
     ids = sides.prompts[run.prompts[0].id]
     for label, write in (("drafts off", sides.off), *sides.arms.items()):
         world.show(Progress(0, 0, None, f"warming up {label}"))
-        write(ids, min(WARM_UP_TOKENS, max(run.budgets)))
+        world.watched(partial(write, ids, min(WARM_UP_TOKENS, max(run.budgets))))
 
 
 def _references(run: Run, sides: Sides, world: World, before: Loaded | None, rest_s: float, zero: float) -> None:
     """Writes the references that the record does not have, the machine rested."""
-    there = {(reference.prompt, reference.budget) for reference in before.references} if before else set()
-    missing = [each for each in references(run) if each not in there]
+    missing = references(run)[len(before.references) if before else 0 :]
     if missing:
         world.show(Progress(0, 0, None, "letting the machine rest"))
         world.sleep(rest_s)
@@ -174,10 +183,25 @@ def _measure(planned: Planned, sides: Sides, world: World, zero: float) -> Pair:
 def _look_again(pair: Pair, sides: Sides, world: World) -> differences.Difference:
     """Both texts once more; the user hears of it at once."""
     ids = sides.prompts[pair.prompt]
-    off, on = (partial(write, ids, pair.budget) for write in (sides.off, sides.arms[pair.arm]))
-    found = differences.look_again(pair, off, on)
-    again = "and again when written alone" if found.counts else "but not when written again alone, so it does not count"
-    world.note(f"{pair.arm} on {pair.prompt}: the text differs from token {found.index} on, {again}.")
+
+    def text(write: Writer) -> Side:
+        return world.watched(partial(write, ids, pair.budget))[0]
+
+    with world.alone():
+        found = differences.look_again(
+            pair,
+            partial(text, sides.off),
+            partial(text, sides.arms[pair.arm]),
+            lambda n: sides.gap(as_ids([*ids, *pair.off.ids[:n]])),
+            sides.near_tie_below,
+        )
+    if found.again == "none":
+        what = "but not when written again alone, so it does not count"
+    elif found.near_tie:
+        what = f"a near tie ({found.gap:.2g} logits), which was allowed"
+    else:
+        what = "and again when written alone"
+    world.note(f"{pair.arm} on {pair.prompt}: the text differs from token {found.index} on, {what}.")
     return found
 
 

@@ -15,7 +15,9 @@ Again = Literal["same", "other", "none"]
 @dataclass(frozen=True, slots=True)
 class Difference:
     """Two texts of a pair that should be one. index: the first token that differs, counted from 0; an id is None where
-    that text had ended."""
+    that text had ended. gap: logits between the two likeliest tokens there, None where nobody looked. near_tie: it is
+    small enough for rows that are known to swap such tokens, and the user allowed that.
+    """
 
     pair: int
     arm: str
@@ -25,22 +27,32 @@ class Difference:
     off_id: int | None
     on_id: int | None
     again: Again
+    gap: float | None = None
+    near_tie: bool = False
 
     @property
     def counts(self) -> bool:
-        """A difference that was not seen again is no evidence against the drafts, and is reported."""
-        return self.again != "none"
+        """A difference that was not seen again is no evidence against the drafts; it is told all the same."""
+        return self.again != "none" and not self.near_tie
 
 
-def look_again(pair: Pair, off: Callable[[], Side], on: Callable[[], Side]) -> Difference:
-    """The difference in `pair`, after both texts were written once more with nothing between them."""
+def look_again(
+    pair: Pair, off: Callable[[], Side], on: Callable[[], Side], gap: Callable[[int], float], near_tie_below: float
+) -> Difference:
+    """The difference in `pair`, after both texts were written once more with nothing between them.
+
+    gap: logits between the two likeliest tokens after so many of the text. near_tie_below: 0 where none is allowed.
+    """
     index, off_id, on_id = first_difference(pair.off.ids, pair.on.ids)
     off_ids, on_ids = list(off().ids), list(on().ids)
     again: Again = "none"
     if off_ids != on_ids:
         seen = first_difference(off_ids, on_ids)
         again = "same" if seen == (index, off_id, on_id) else "other"
-    return Difference(pair.number, pair.arm, pair.prompt, pair.budget, index, off_id, on_id, again)
+    apart = gap(index)
+    return Difference(
+        pair.number, pair.arm, pair.prompt, pair.budget, index, off_id, on_id, again, apart, apart < near_tie_below
+    )
 
 
 def first_difference(off: Sequence[int], on: Sequence[int]) -> tuple[int, int | None, int | None]:
@@ -75,7 +87,12 @@ def gate(run: Run, pairs: Iterable[Pair], found: Sequence[Difference]) -> Gate:
         )
     else:
         text = f"{n_texts} texts with drafts equal those without, token for token"
-    vanished = len(found) - len(real)
+    ties = sum(each.near_tie and each.again != "none" for each in found)
+    vanished = sum(each.again == "none" for each in found)
+    if not real and (ties or vanished):
+        text = f"{n_texts} texts with drafts, none of them wrong"
+    if ties:
+        text += f"; {ties} differ where the two likeliest tokens nearly tie, which was allowed"
     if vanished:
         text += f"; {vanished} differed once and not when written again alone"
     details = {"texts": n_texts, "differences": [asdict(each) for each in found]}

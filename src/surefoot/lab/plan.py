@@ -9,6 +9,7 @@ from itertools import chain, zip_longest
 from typing import Literal
 
 from surefoot.lab.records import PromptUse, Run, Workload
+from surefoot.lab.stats import MIN_VALUES
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,15 @@ def by_workload(prompts: Sequence[PromptUse]) -> dict[Workload, list[PromptUse]]
 
 
 def references(run: Run) -> tuple[tuple[str, int], ...]:
-    """The prompt and budget of each reference run: the first prompt of each workload, at every budget."""
-    return tuple((prompts[0].id, budget) for prompts in by_workload(run.prompts).values() for budget in run.budgets)
+    """The prompt and budget of each reference run, in the order in which they run.
+
+    One of each workload, and as many as it takes to tell their scatter; the shortest budget will do, because what depth
+    costs is known from all texts of the run.
+    """
+    groups = list(by_workload(run.prompts).values())
+    count = max(len(groups), MIN_VALUES)
+    turns = ((groups[n % len(groups)], n // len(groups)) for n in range(count))
+    return tuple((prompts[turn % len(prompts)].id, min(run.budgets)) for prompts, turn in turns)
 
 
 def _turn(run: Run, groups: dict[Workload, list[PromptUse]], turn: int, start: int) -> list[Planned]:

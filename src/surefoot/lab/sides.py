@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from surefoot.core.ports import Clock
@@ -11,16 +12,17 @@ from surefoot.engine.generator import Model
 from surefoot.lab.records import Side, Step
 
 
-def write(model: Model, ids: Ids, config: Config, clock: Clock) -> Side:
+def write(model: Model, ids: Ids, config: Config, clock: Clock, cancelled: Callable[[], bool] = lambda: False) -> Side:
     """The text after `ids`, greedy or drawn, drafts on or off, as `config` says.
 
     Shapes: ids (n,) int32, the whole prompt.
     Units: seconds of `clock`. `decode_s` is that of the rounds after the first token, drafting, judging and decoding to
-    text included.
+    text included. `cancelled` is asked after every round: the text then ends there.
     """
     with model.generate(ids, config=replace(config, top_logprobs=None), clock=clock) as generation:
         for _ in generation.steps():
-            pass
+            if cancelled():
+                generation.cancel()
         stats = generation.stats()
         return Side(
             ids=tuple(generation.ids),

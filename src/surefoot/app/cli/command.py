@@ -19,12 +19,13 @@ _CHOICE = re.compile(r"(?P<start>.*)invalid choice: '(?P<given>[^']*)' \(choose 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a command may use of the process it runs in."""
+    """What a command may use of the process it runs in. arguments: those of its command line, its own name first."""
 
     console: Console
     interrupts: Interrupts
     cache_dir: Path
     stdin: TextIO | None
+    arguments: tuple[str, ...] = ()
 
 
 class Parser(argparse.ArgumentParser):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -59,6 +60,20 @@ class Console:
     @property
     def shows_progress(self) -> bool:
         return not self.quiet and self.err.isatty() and find_spec("tqdm") is not None
+
+    def status(self, line: str) -> None:
+        """One line on a terminal in the place of the last one; an empty one takes it away.
+
+        It changes only here, so that nothing runs beside what is being measured.
+        """
+        if not self.shows_progress:
+            return
+        width = shutil.get_terminal_size().columns - 1
+        try:
+            self.err.write("\r\x1b[2K" + (f"surefoot: {line}"[:width] if line else ""))
+            self.err.flush()
+        except (OSError, ValueError):
+            return
 
     def styled(self, text: str, code: str) -> str:
         """`text` in an ANSI style where colour is wanted."""

@@ -44,6 +44,31 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     _add_runtime(parser.add_argument_group("runtime"))
     _add_drafts(parser.add_argument_group("drafts"))
     _add_text(parser.add_argument_group("text"))
+    _add_configuration(parser)
+
+
+def add_for_comparison(parser: argparse.ArgumentParser) -> None:
+    """Those of them that are left where a command chooses drafts and lengths itself."""
+    _add_runtime(parser.add_argument_group("runtime"))
+    group = parser.add_argument_group("text")
+    _add_law(group)
+    _add_near_ties(group)
+    group.add_argument("--raw", action="store_true", default=None, help="prompts go to the model without its template")
+    _add_configuration(parser)
+
+
+def add_for_gates(parser: argparse.ArgumentParser) -> None:
+    """Those of them that are left where a command writes greedily, whatever texts it likes."""
+    _add_runtime(parser.add_argument_group("runtime"))
+    group = parser.add_argument_group("drafts")
+    _add_parts(group)
+    _add_near_ties(group)
+    group = parser.add_argument_group("text")
+    group.add_argument("--raw", action="store_true", default=None, help="prompts go to the model without its template")
+    _add_configuration(parser)
+
+
+def _add_configuration(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("configuration", "flags go before the file, and the file before the defaults")
     group.add_argument("--config", type=Path, metavar="PATH", help="a TOML file with any of these settings")
     group.add_argument(
@@ -71,12 +96,20 @@ def _add_runtime(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_drafts(group: argparse._ArgumentGroup) -> None:
+    _add_parts(group)
+    group.add_argument("--judge", metavar="NAME", help="match (default: same text with and without drafts) or ratio")
+    _add_near_ties(group)
+
+
+def _add_parts(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--drafts", metavar="NAME", help="how to guess ahead: ngram, or off")
     group.add_argument("--policy", metavar="NAME", help="how to choose the draft length: additive or fixed")
     group.add_argument(
         "--draft-len", type=int, metavar="N", help="tokens to guess: each round, or at the most (additive)"
     )
-    group.add_argument("--judge", metavar="NAME", help="match (default: same text with and without drafts) or ratio")
+
+
+def _add_near_ties(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--allow-near-ties",
         action="store_true",
@@ -88,6 +121,13 @@ def _add_drafts(group: argparse._ArgumentGroup) -> None:
 def _add_text(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--max-tokens", type=int, metavar="N", help="longest output, in tokens")
     group.add_argument("--stop", action="append", metavar="TEXT", help="end before this text (repeatable)")
+    _add_law(group)
+    group.add_argument(
+        "--logprobs", type=int, metavar="N", help="log-probabilities, with those of the N likeliest tokens"
+    )
+
+
+def _add_law(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--temperature", type=float, metavar="X", help="0 is greedy: always the likeliest token")
     group.add_argument("--top-k", type=int, metavar="N", help="draw from the N likeliest tokens; 0 is off")
     group.add_argument("--top-p", type=float, metavar="X", help="draw from the likeliest tokens of mass X; 1 is off")
@@ -97,9 +137,6 @@ def _add_text(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--frequency-penalty", type=float, metavar="X", help="the same, for each time it occurred")
     group.add_argument("--logit-bias", action="append", metavar="ID=BIAS", help="added to a token's logit (repeatable)")
     group.add_argument("--seed", type=int, metavar="N", help="the same seed draws the same text; greedy needs none")
-    group.add_argument(
-        "--logprobs", type=int, metavar="N", help="log-probabilities, with those of the N likeliest tokens"
-    )
 
 
 def configure(args: argparse.Namespace) -> Config:
@@ -107,9 +144,9 @@ def configure(args: argparse.Namespace) -> Config:
     from surefoot.engine.config import SHORTCUTS, load_config, parse_assignment
 
     overrides: dict[str, Any] = {
-        key: getattr(args, flag) for flag, key in _FLAGS.items() if getattr(args, flag) is not None
+        key: getattr(args, flag) for flag, key in _FLAGS.items() if getattr(args, flag, None) is not None
     }
-    if args.logit_bias:
+    if getattr(args, "logit_bias", None):
         overrides["sampling.logit_bias"] = _biases(args.logit_bias)
     named_by = dict.fromkeys(overrides, "its own flag")
     for text in args.set:
