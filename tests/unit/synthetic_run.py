@@ -31,10 +31,10 @@ ROW_MS = (0.0, 13.7, 15.9, 16.8, 17.5, 19.0, 20.6, 23.8, 24.9, 28.3, 29.9)
 
 ARMS = (
     Arm("ngram/additive", "drafts", {"name": "ngram", "max_n": 3}, {"name": "additive", "cap": 7}),
-    Arm("ngram/fixed 4", "drafts", {"name": "ngram", "max_n": 3}, {"name": "fixed", "draft_len": 4}),
+    Arm("ngram/fixed:draft_len=4", "drafts", {"name": "ngram", "max_n": 3}, {"name": "fixed", "draft_len": 4}),
     Arm(
-        "prompt lookup", "peer", peer={"name": "openvino-genai", "num_assistant_tokens": 5},
-        chosen="num_assistant_tokens 5: the best of 2, 3, 5, 8 on 4 other prompts",
+        "peer:draft_len=5", "peer", peer={"draft_len": 5},
+        chosen="the best of 2, 3, 5, 8 on 4 other prompts",
     ),
 )  # fmt: skip
 
@@ -48,7 +48,7 @@ class Plan:
     budgets: Sequence[int] = (256, 512)
     arms: Sequence[Arm] = ARMS
     prompts: int = 3
-    repeats: int = 2
+    repeats: int = 3
     runtime: str = "openvino"
     baseline: float = 1.02
     excluded: bool = True
@@ -66,13 +66,8 @@ def records(plan: Plan | None = None) -> list[Any]:
 
 def write(path: Path, plan: Plan | None = None) -> Path:
     """The run as a record file."""
-    path.write_text("".join(line(record) + "\n" for record in records(plan)), encoding="utf-8")
+    path.write_bytes(b"".join(codec.encode(record) for record in records(plan)))
     return path
-
-
-def line(record: Any) -> str:
-    """A record as its line, without the line break."""
-    return codec.encode(record).decode("ascii").rstrip("\n")
 
 
 def _records(plan: Plan) -> Iterator[Any]:
@@ -110,9 +105,15 @@ def _run(plan: Plan) -> Run:
     ]  # fmt: skip
     packages = {"torch": None, "transformers": "5.24.0", "openvino": "2026.1.0", "openvino-genai": "2026.1.0"}
     model = {
-        "name": "smollm2-135m",
+        "model": "smollm2-135m",
+        "path": "/models/smollm2-135m",
+        "format": "openvino",
         "runtime": plan.runtime,
         "device": "CPU",
+        "discipline": "stale",
+        "row_class": "identical",
+        "context": 8192,
+        "vocabulary": 49152,
         "settings": {"weights": "fp16", "threads": "2", "kv_cache_precision": "f16"},
         "identity": _hash("weights"),
     }
@@ -129,6 +130,11 @@ def _run(plan: Plan) -> Run:
             "python": "3.11.9",
             "numpy": "2.2.1",
             "packages": packages,
+            "memory_bytes": 8_321_499_136,
+            "virtual": True,
+            "governor": None,
+            "absent": ["governor"] if plan.sensors else ["frequency_mhz", "governor", "temperature_c"],
+            "fingerprint": _hash("machine")[:16],
         },
         sampling={"temperature": 0.0, "top_k": 0, "top_p": 1.0},
         seed=plan.seed,
@@ -185,13 +191,15 @@ class _Writer:
         )  # fmt: skip
 
     def plain(self, use: PromptUse, budget: int, slow: float) -> Side:
+        slow *= self.wobble()
         steps = [self.step(0, 0, use.n_tokens + at, slow) for at in range(budget - 1)]
         return self.side(use, budget, steps, self.ids(use, budget))
 
     def drafted(self, arm: Arm, use: PromptUse, budget: int, slow: float, ids: Sequence[int]) -> Side:
         there, first, later = CHANCES.get(use.workload, CHANCES["question"])
         steps: list[Step] = []
-        emitted, length = 1, int(arm.policy.get("draft_len", arm.peer.get("num_assistant_tokens", 1)))
+        slow *= self.wobble()
+        emitted, length = 1, int(arm.policy.get("draft_len", arm.peer.get("draft_len", 1)))
         while emitted < budget:
             room = budget - emitted - 1
             drafted = min(length, room, 9) if self.rng.random() < there else 0
@@ -204,20 +212,22 @@ class _Writer:
                 length = min(length + 2, int(arm.policy["cap"])) if accepted == drafted else max(length - 1, 1)
         return self.side(use, budget, steps, ids)
 
+    def wobble(self) -> float:
+        return float(1 + self.plan.noise * self.rng.normal())
+
     def step(self, drafted: int, accepted: int, depth: int, slow: float) -> Step:
         rows = drafted + 1
-        wobble = 1 + self.plan.noise * self.rng.normal()
         return Step(
             drafted, drafted, accepted, accepted + 1, depth, rows, rows,
             draft_s=9e-6 if drafted else 2e-6,
-            extend_s=ROW_MS[rows] * 1e-3 * slow * wobble * (1 + depth / 9000),
+            extend_s=ROW_MS[rows] * 1e-3 * slow * self.wobble() * (1 + depth / 9000),
             judge_s=28e-6 + 4e-6 * rows, commit_s=15e-6,
             source="ngram" if drafted else "", match_len=2 if drafted else 0,
         )  # fmt: skip
 
     def side(self, use: PromptUse, budget: int, steps: Sequence[Step], ids: Sequence[int]) -> Side:
         spent = sum(step.draft_s + step.extend_s + step.judge_s + step.commit_s + 20e-6 for step in steps)
-        return Side(ids, budget, "length", 0.0016 * use.n_tokens, spent * (1 + 0.01 * self.rng.normal()), steps)
+        return Side(ids, budget, "length", 0.0016 * use.n_tokens, spent, steps)
 
     def ids(self, use: PromptUse, budget: int) -> list[int]:
         """The same for the same prompt, whoever writes."""

@@ -50,10 +50,12 @@ def _parts(runs: Sequence[NamedRun]) -> Iterator[str]:
         name = f"**{plain(run.name)}**: " if several else ""
         yield name + plain(f"{page.runtime(run.analysis)}; {page.machine(run.analysis)}; {page.when(run.analysis)}")
     yield "## Is it faster?"
-    for card in page.cards(runs):
-        for block in card.blocks:
-            of_run = f" ({plain(block.run)})" if several else ""
-            yield f"- **{plain(card.workload)}**{of_run}: **{block.headline}**. {plain(block.sentence)}"
+    yield "\n".join(
+        f"- **{plain(card.workload)}**{f' ({plain(block.run)})' if several else ''}: "
+        f"**{block.headline}**. {plain(block.sentence)} {plain(words.capital(block.foot))}."
+        for card in page.cards(runs)
+        for block in card.blocks
+    )
     yield "## Can this be trusted?"
     for run in runs:
         yield f"### {plain(run.name)}" if several else ""
