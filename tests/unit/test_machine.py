@@ -7,6 +7,8 @@ import os
 import platform
 import subprocess
 import sys
+import types
+from collections import namedtuple
 from dataclasses import FrozenInstanceError, fields, replace
 
 import numpy as np
@@ -103,6 +105,69 @@ def test_a_silent_system_gives_none_and_a_stray_tick_no_negative_share() -> None
     with Watch(Played(early, early)) as instant:
         pass
     assert instant.conditions.others_cpu is None
+
+
+def fake_psutil(steal: float | None = 7.0) -> types.ModuleType:
+    """psutil of a machine where a hypervisor takes its part, a child runs, and one has just ended."""
+    fake = types.ModuleType("psutil")
+
+    class Gone(Exception):
+        pass
+
+    def process(user: float, children: float, *below: object) -> object:
+        times = types.SimpleNamespace(user=user, system=1.0, children_user=children, children_system=0.0)
+        return types.SimpleNamespace(cpu_times=lambda: times, children=lambda recursive: list(below))
+
+    def gone() -> object:
+        raise Gone
+
+    def times() -> object:
+        kinds = {"user": 100.0, "nice": 1.0, "system": 20.0, "idle": 800.0, "iowait": 60.0, "guest": 50.0}
+        return _times(**kinds) if steal is None else _times_of_a_guest(**kinds, steal=steal)
+
+    child, ended = process(4.0, 2.0), types.SimpleNamespace(cpu_times=gone)
+    values: dict[str, object] = {
+        "Error": Gone,
+        "cpu_times": times,
+        "Process": lambda: process(10.0, 3.0, child, ended),
+        "cpu_freq": lambda: types.SimpleNamespace(current=0.0),
+        "sensors_temperatures": lambda: {
+            "nvme": [types.SimpleNamespace(current=90.0)],
+            "coretemp": [types.SimpleNamespace(current=61.0), types.SimpleNamespace(current=64.5)],
+        },
+    }
+    for name, value in values.items():
+        setattr(fake, name, value)
+    return fake
+
+
+_times = namedtuple("_times", "user nice system idle iowait guest")
+_times_of_a_guest = namedtuple("_times_of_a_guest", "user nice system idle iowait guest steal")
+
+
+def test_what_is_busy_ours_stolen_and_hot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psutil", fake_psutil())
+    found = SystemProbe().read()
+    assert (found.total_s, found.busy_s, found.steal_s) == (988.0, 121.0, 7.0)  # guests are in user already
+    assert found.own_s == (10 + 1 + 3) + (4 + 1 + 2)
+    assert found.frequency_mhz is None  # 0 MHz is what some virtual machines say
+    assert found.temperature_c == 64.5  # of the processor, not of the disk
+    monkeypatch.setitem(sys.modules, "psutil", fake_psutil(None))
+    assert (SystemProbe().read().busy_s, SystemProbe().read().steal_s) == (121.0, None)
+
+
+def test_sensors_that_fail_are_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = fake_psutil()
+    del fake.sensors_temperatures  # macOS and Windows have none
+
+    def none() -> object:
+        raise NotImplementedError("no file for this")
+
+    monkeypatch.setattr(fake, "cpu_freq", none)
+    monkeypatch.setitem(sys.modules, "psutil", fake)
+    found = SystemProbe().read()
+    assert (found.frequency_mhz, found.temperature_c) == (None, None)
+    assert {"frequency_mhz", "temperature_c"} <= set(look().absent)
 
 
 def test_without_psutil_the_load_alone_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,10 @@ def test_a_file_without_prompts_for_tuning_borrows_ours(tmp_path: Path) -> None:
     assert set(found) == {prompt for prompt in own().prompts if prompt.tuning}
     theirs = next(prompt for prompt in own().prompts if prompt.tuning and prompt.workload == "chat")
     taken = PromptSet((replace(theirs, id="x", tuning=False, source="file"),))
-    assert theirs.content not in {prompt.content for prompt in tuning(taken, "chat")}
+    for workload in ("chat", "of my own"):
+        found = tuning(taken, workload)
+        assert found
+        assert theirs.content not in {prompt.content for prompt in found}
 
 
 def test_the_identity_follows_what_the_model_is_given() -> None:
