@@ -8,14 +8,14 @@ from typing import Any
 
 from surefoot.lab.analysis import Analysis, Row
 from surefoot.lab.report import numbers, words
-from surefoot.lab.report.svg import COLOURS, dash, draw, marker, series
+from surefoot.lab.report.svg import COLOURS, dash, draw, fitted, marker, series
 
 FEW = 20
 """chosen: the share of fewer drafts is not known to 20 percentage points."""
 WIDTH = 372
 """chosen: three beside each other on a desk's screen; on a phone of 360 pixels letters are still 9 pixels high."""
 PHASES = ("extend", "draft", "judge", "commit", "other")
-_LEFT, _RIGHT, _TOP, _BOTTOM = 88, 50, 26, 38
+_LEFT, _LEFT_OF_BARS, _RIGHT, _TOP, _BOTTOM = 88, 104, 50, 26, 38
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ def speed(name: str, title: str, rows: Sequence[Row], order: Order, range_: tupl
         axes.minorticks_off()
         axes.grid(axis="x")
         axes.axvline(1, color=COLOURS["strong"], linewidth=1.4)
-        axes.set_yticks(middles, [_short(workload) for workload in workloads])
-        axes.set_xlabel("tokens per second, by drafts off")
+        axes.set_yticks(middles, [fitted(workload, _LEFT - 8) for workload in workloads])
+        axes.set_xlabel("tokens per second, drafts off = 1")
         to_the_right = axes.get_yaxis_transform()
         for y, row in places:
             place = order[row.arm]
@@ -222,10 +222,10 @@ def _time(
     end = longest or 1.06 * max((bar.length for bar in bars), default=1.0)
 
     def paint(figure: Any) -> None:
-        axes = _axes(figure, height, top=12)
+        axes = _axes(figure, height, top=12, left=_LEFT_OF_BARS)
         axes.set_xlim(0, end)
         axes.set_ylim(at - 1.2, -0.7)
-        axes.set_yticks([y for y, _ in middles], [_short(workload) for _, workload in middles])
+        axes.set_yticks([y for y, _ in middles], [fitted(workload, _LEFT_OF_BARS - 26) for _, workload in middles])
         axes.tick_params(axis="y", pad=20)
         axes.xaxis.set_major_locator(_few_ticks())
         axes.grid(axis="x")
@@ -250,7 +250,7 @@ def baseline_over_time(name: str, title: str, analysis: Analysis) -> Panel:
     left_out = analysis.excluded
 
     def paint(figure: Any) -> None:
-        axes = figure.add_axes((38 / WIDTH, _BOTTOM / height, 1 - 46 / WIDTH, 1 - (_BOTTOM + 24) / height))
+        axes = figure.add_axes((38 / WIDTH, _BOTTOM / height, 1 - 58 / WIDTH, 1 - (_BOTTOM + 24) / height))
         axes.plot(
             [pair.at_s / 60 for pair in used], [pair.off_tps for pair in used], linestyle="none", marker="o",
             markersize=3.4, color=COLOURS["series-0"],
@@ -260,10 +260,11 @@ def baseline_over_time(name: str, title: str, analysis: Analysis) -> Panel:
             markersize=7, markeredgewidth=2, color=COLOURS["series-1"],
         )  # fmt: skip
         axes.set_ylim(0, 1.12 * max((pair.off_tps for pair in analysis.pairs), default=1))
+        axes.xaxis.set_major_locator(_few_ticks())
         axes.grid(axis="y")
         axes.tick_params(axis="y", labelcolor=COLOURS["muted"])
         axes.set_xlabel("minutes since the run began")
-        axes.text(-30 / 326, 1.05, "tok/s, drafts off", transform=axes.transAxes, color=COLOURS["muted"])
+        axes.text(-30 / 314, 1.05, "tok/s, drafts off", transform=axes.transAxes, color=COLOURS["muted"])
 
     told = f"{len(used)} pairs used; left out: " + (
         ", ".join(f"pair {pair.number} at {pair.off_tps:.1f} tokens per second" for pair in left_out) or "none"
@@ -325,8 +326,8 @@ def _few_ticks() -> Any:
     return MaxNLocator(5, steps=[1, 2, 5, 10])
 
 
-def _axes(figure: Any, height: float, top: int = _TOP, right: int = _RIGHT) -> Any:
-    return figure.add_axes((_LEFT / WIDTH, _BOTTOM / height, 1 - (_LEFT + right) / WIDTH, 1 - (top + _BOTTOM) / height))
+def _axes(figure: Any, height: float, top: int = _TOP, left: int = _LEFT) -> Any:
+    return figure.add_axes((left / WIDTH, _BOTTOM / height, 1 - (left + _RIGHT) / WIDTH, 1 - (top + _BOTTOM) / height))
 
 
 def _ratio_ticks(range_: tuple[float, float]) -> list[float]:
@@ -346,9 +347,3 @@ def _whole_ticks(most: int) -> list[int]:
     """1, 2, 3 ... and fewer of them where there are many."""
     step = max(1, -(-most // 10))
     return list(range(1, most + 1, step))
-
-
-def _short(text: str, most: int = 13) -> str:
-    """The text as it fits beside an axis, on one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"

@@ -71,6 +71,20 @@ def dash(index: int) -> Any:
     return DASHES[index % len(DASHES)]
 
 
+def fitted(text: str, width: float) -> str:
+    """The text on one line, its end left out where it is wider than so many pixels."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(family="DejaVu Sans", size=TEXT_PT)
+    line = " ".join(text.split())
+    for end in range(len(line), 0, -1):
+        shown = line if end == len(line) else line[:end].rstrip() + "…"
+        if text_to_path.get_text_width_height_descent(shown, font, ismath=False)[0] <= width:
+            return shown
+    return "…"
+
+
 def draw(name: str, title: str, description: str, size: tuple[float, float], paint: Callable[[Any], None]) -> str:
     """An `<svg>` element that fills the width it is given, up to its own.
 
