@@ -127,7 +127,7 @@ def _note_unused(config: Config, console: Console) -> None:
     default = Defaults()
     unused = [name for name in ("sampling", "stop", "max_tokens") if getattr(config, name) != getattr(default, name)]
     if unused:
-        console.note(f"gates write greedily, in lengths of their own: {' and '.join(unused)} have no effect here.")
+        console.note(f"gates write greedily, in lengths of their own; not used here: {', '.join(unused)}.")
 
 
 def _write_json(model: Model, quick: bool, found: Sequence[Gate], missing: Sequence[NotRun], context: Context) -> None:
