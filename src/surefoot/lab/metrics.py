@@ -145,7 +145,10 @@ def acceptance(steps: Iterable[Step]) -> Acceptance:
 
 
 def positions(rounds: Sequence[tuple[int, int]]) -> tuple[Position, ...]:
-    """By position, from the judged and the accepted tokens of each round."""
+    """By position, from the judged and the accepted tokens of each round, whose drafts are chains.
+
+    Of a tree a record keeps how many nodes were scored, not how deep they lay: its positions would be nodes in order.
+    """
     longest = max((n for n, _ in rounds), default=0)
     return tuple(
         Position(
