@@ -4,14 +4,13 @@
 
 Every pair runs both sides one after the other, the order turned from pair to pair. Ratios are of tokens per second
 after the prompt was read. GenAI gets the same cache precision, activation quantisation and threads, which are printed.
-Needs openvino-genai, which also writes the tokenizer that its pipeline wants.
+Needs openvino-genai.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -22,6 +21,7 @@ from common import RECORDS, interval, median, write_record
 
 import surefoot
 from surefoot.engine.config import Config, load_config
+from surefoot.lab.vendor import open_vendor
 
 PROMPTS = Path(__file__).resolve().parent.parent / "tests" / "data" / "prompts.json"
 CHOSEN = {"chat": 0, "code": 2, "json": 4}
@@ -47,42 +47,14 @@ def ours(model: surefoot.Model, prompt: str, config: Config) -> Run:
 
 def vendor(model: surefoot.Model, tokens: int) -> Callable[[str], Run]:
     """The vendor's pipeline on the same folder with the same settings."""
-    import numpy as np
-    import openvino as ov
-    import openvino_genai as genai
-
-    caps = model.target.caps.settings
-    settings = {
-        "INFERENCE_PRECISION_HINT": caps["INFERENCE_PRECISION_HINT"],
-        "KV_CACHE_PRECISION": caps["KV_CACHE_PRECISION"],
-        "DYNAMIC_QUANTIZATION_GROUP_SIZE": int(caps["DYNAMIC_QUANTIZATION_GROUP_SIZE"]),
-        "INFERENCE_NUM_THREADS": int(caps["threads"]),
-        "ATTENTION_BACKEND": "SDPA",
-    }
-    print(f"vendor settings: {settings}")
-    folder = _with_vendor_tokenizer(model.path, model.files.path)
-    pipeline = genai.LLMPipeline(str(folder), "CPU", **settings)
-    wanted = genai.GenerationConfig(max_new_tokens=tokens, eos_token_id=min(model.tokenizer.eos_ids))
-    wanted.stop_token_ids = set(model.tokenizer.eos_ids)
+    theirs = open_vendor(model)
+    print(f"vendor settings: {dict(theirs.settings)}")
 
     def write(prompt: str) -> Run:
-        result = pipeline.generate(ov.Tensor(np.asarray([model.encode(prompt)], np.int64)), wanted)
-        return Run(tuple(result.tokens[0]), 1e3 / result.perf_metrics.get_tpot().mean)
+        side = theirs.plain(model.encode(prompt), tokens)
+        return Run(tuple(side.ids), side.tokens_per_second)
 
     return write
-
-
-def _with_vendor_tokenizer(folder: Path, source: Path) -> Path:
-    """A folder of links to the model, with the tokenizer as the vendor's reader of the GGUF file writes it."""
-    import openvino_genai as genai
-
-    place = Path(tempfile.mkdtemp(prefix="surefoot-vendor-"))
-    (place / source.name).symlink_to(source)
-    genai.LLMPipeline(str(place / source.name), "CPU", enable_save_ov_model=True)
-    for file in folder.iterdir():
-        (place / file.name).unlink(missing_ok=True)
-        (place / file.name).symlink_to(file)
-    return place
 
 
 def alternate(first: Callable[[], Run], second: Callable[[], Run], count: int) -> list[tuple[Run, Run]]:

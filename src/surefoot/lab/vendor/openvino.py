@@ -25,7 +25,12 @@ from surefoot.lab.vendor import end_ids, finish_of, room_for
 
 _MAX_NGRAM = 3
 """Source: OpenVINO GenAI's own default of max_ngram_size."""
-_SAME = ("INFERENCE_PRECISION_HINT", "KV_CACHE_PRECISION", "DYNAMIC_QUANTIZATION_GROUP_SIZE")
+_SAME = (
+    "INFERENCE_PRECISION_HINT",
+    "KV_CACHE_PRECISION",
+    "DYNAMIC_QUANTIZATION_GROUP_SIZE",
+    "ENABLE_CPU_PINNING",
+)
 
 
 class OpenvinoVendor:
@@ -91,7 +96,7 @@ class OpenvinoVendor:
     def _pipeline(self, **properties: Any) -> Any:
         import openvino_genai
 
-        given: dict[str, Any] = {name: _number(value) for name, value in self._given.items()}
+        given = {name: _value(value) for name, value in self._given.items()}
         device = self._model.target.caps.device.upper()
         try:
             return openvino_genai.LLMPipeline(str(self._model.path), self._tokenizer, device, **given, **properties)
@@ -143,8 +148,11 @@ def open_openvino(model: Model, clock: Clock) -> OpenvinoVendor:
     return OpenvinoVendor(model, clock)
 
 
-def _number(value: str) -> str | int:
-    return int(value) if value.isdecimal() else value
+def _value(text: str) -> str | int | bool:
+    """A property as it was before it was reported."""
+    if text in ("True", "False"):
+        return text == "True"
+    return int(text) if text.isdecimal() else text
 
 
 def _line(error: BaseException) -> str:
