@@ -193,7 +193,8 @@ def _lock(file: io.FileIO, path: Path) -> None:
         if os.name == "nt":
             import msvcrt
 
-            file.seek(2**62)  # far past any content: a lock on Windows keeps readers from the bytes it covers
+            # A lock on Windows keeps readers from the bytes it covers, and its position has 31 bits: past any content.
+            file.seek(2**31 - 2)
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
             file.seek(0)
         else:
