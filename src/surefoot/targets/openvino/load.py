@@ -22,7 +22,12 @@ MAX_ROWS = 256
 
 _CACHE = ("auto", "f32", "f16", "bf16", "u8")
 _ARITHMETIC = ("auto", "f32", "bf16", "f16")
-_READ_BACK = ("INFERENCE_PRECISION_HINT", "KV_CACHE_PRECISION", "DYNAMIC_QUANTIZATION_GROUP_SIZE")
+_READ_BACK = (
+    "INFERENCE_PRECISION_HINT",
+    "KV_CACHE_PRECISION",
+    "DYNAMIC_QUANTIZATION_GROUP_SIZE",
+    "ENABLE_CPU_PINNING",
+)
 
 
 def load(options: Options, folder: Path) -> OpenvinoTarget:
@@ -61,6 +66,9 @@ def runtime_settings(options: Options) -> dict[str, Any]:
     settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = options.activation_group
     if options.precision != "auto" or cpu:
         settings["INFERENCE_PRECISION_HINT"] = "f32" if options.precision == "auto" else options.precision
+    if cpu:
+        # Pinned threads, OpenVINO's default, wait for whatever else runs on their core: studies/openvino-pinning.md.
+        settings["ENABLE_CPU_PINNING"] = False
     if options.threads is not None:
         settings["INFERENCE_NUM_THREADS"] = options.threads
     if options.cache_dir is not None:

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-COPY_COST = 20
+COPY_COST = 6
 """What removing stale rows costs, per cached row, in the cost of one stale row to one scored row.
 
-Source: measured 2026-11-30, 2-core x86 with AVX2, OpenVINO 2026.4, SmolLM2 fp16, processor time of one thread at 200,
-850 and 4,000 cached rows: 17 to 26; studies/openvino-compaction.md.
+Source: measured 2026-11-30, 2-core x86 with AVX-512, OpenVINO 2026.4, SmolLM2 fp16 weights, 32-bit cache, processor
+time of one thread at 200, 850 and 4,000 cached rows: 4 with one scored row, 8 to 9 with eight;
+studies/openvino-compaction.md.
 """
 
 
