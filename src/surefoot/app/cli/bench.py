@@ -108,7 +108,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
             return _measure(args, context, prepared, store, None, limit_s)
     others = options.repeated(context.arguments)[1:]
     if others:
-        raise ConfigError(f"--resume takes everything from the record; leave out {others[0]}")
+        raise ConfigError(f"--resume takes everything from the record; leave out {others[0]!r}")
     with Store.open(args.resume) as store:
         before = store.loaded
         if before.end is not None and before.end.why == "complete":
