@@ -10,7 +10,7 @@ from cost_curves import SEED, at_two_depths, curve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefoot.core.cost import NOISE, CostCurve, fit_curve, point, published
+from surefoot.core.cost import NOISE, CostCurve, PriceTable, fit_curve, point, published
 from surefoot.core.errors import ConfigError
 
 costs = st.floats(1e-4, 10.0)
@@ -96,6 +96,14 @@ def test_price_is_never_above_the_direct_cost_and_never_falls_with_the_rows_once
         brute = [min(p.seconds for p in prices[at:]) for at in range(len(prices))]
         assert [price.seconds for price in prices] == brute
         assert brute == sorted(brute)
+
+
+@given(sweeps, st.integers(0, 4096), st.booleans())
+def test_the_table_of_prices_is_the_prices(sweep: dict[int, float], depth: int, can_pad: bool) -> None:
+    deep = {rows: cost * (1 + rows / 7) for rows, cost in sweep.items()}
+    found = fit_curve([*published(sweep, 100), *published(deep, 900)], can_pad=can_pad)
+    prices = [found.price(rows, depth).seconds for rows in range(1, found.max_rows + 1)]
+    assert PriceTable.of(found).at(depth) == pytest.approx(prices, rel=1e-12, abs=1e-15)
 
 
 def test_a_hole_costs_what_its_dearer_neighbour_costs_and_is_named() -> None:

@@ -25,11 +25,20 @@ def rounds(
     return found
 
 
-def test_a_few_rounds_change_nothing() -> None:
+def test_a_few_rounds_are_believed_in_part() -> None:
     before = curve(SEED, host_s=0.001)
     assert reestimated(before, []) == before
-    few = [Served(4, 848, 0.2, 0.0)] * (ENOUGH - 1)
-    assert reestimated(before, few) == before
+    told = 16 * before.direct_s(4, 848)
+    for n, power in ((1, 1 / 4), (3, 1 / 2), (ENOUGH, 1.0)):
+        after = reestimated(before, [Served(4, 848, told, 0.0)] * n)
+        assert after.direct_s(4, 848) == pytest.approx(16**power * before.direct_s(4, 848))
+        assert after.host_s == before.host_s
+
+
+def test_what_lies_between_two_served_row_counts_follows_both() -> None:
+    before = fit_curve(published(dict.fromkeys(range(1, 18), 1.0), 0))
+    after = reestimated(before, [Served(1, 0, 1.0, 0.0), Served(17, 0, 4.0, 0.0)] * ENOUGH)
+    assert after.direct_s(9, 0) == pytest.approx(2.0)
 
 
 def test_where_they_disagree_the_served_rounds_win() -> None:
@@ -39,7 +48,9 @@ def test_where_they_disagree_the_served_rounds_win() -> None:
     after = reestimated(before, rounds(truth, [1, 4, 5], range(800, 890)))
     assert after.direct_s(5, 848) == pytest.approx(0.1072, rel=0.02)
     assert after.direct_s(4, 848) == pytest.approx(0.0536, rel=0.02)
-    assert after.direct_s(8, 848) == pytest.approx(before.direct_s(8, 848), rel=0.02)
+    assert after.direct_s(3, 848) == pytest.approx(before.direct_s(3, 848), rel=0.02)
+    # Nobody served eight rows; if five cost twice what was swept, so will they, until somebody does.
+    assert after.direct_s(8, 848) == pytest.approx(2 * before.direct_s(8, 848), rel=0.03)
     assert after.served == 90
     assert after.points == before.points
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from surefoot.core.errors import ConfigError
 
@@ -111,7 +112,7 @@ class CostCurve:
 
         Raises: ConfigError outside of what was swept.
         """
-        below, above = self._around(rows)
+        below, above = self.around(rows)
         return max(below.at(depth), above.at(depth))
 
     def price(self, rows: int, depth: int) -> Price:
@@ -143,10 +144,10 @@ class CostCurve:
 
     def error(self, rows: int) -> float:
         """One standard deviation of the cost of so many rows, as a share of it."""
-        below, above = self._around(rows)
+        below, above = self.around(rows)
         return max(below.error, above.error)
 
-    def _around(self, rows: int) -> tuple[RowCost, RowCost]:
+    def around(self, rows: int) -> tuple[RowCost, RowCost]:
         """The nearest measured row counts, at most and at least `rows`; the same one twice where it was measured."""
         if not self.lines[0].rows <= rows <= self.max_rows:
             raise ConfigError(
@@ -159,6 +160,37 @@ class CostCurve:
             if below.rows < rows < above.rows:
                 return below, above
         return self.lines[-1], self.lines[-1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PriceTable:
+    """The prices of every row count from 1 on, for a policy that asks every round: `CostCurve.price`, in microseconds.
+
+    Shapes: below, above (max_rows, 2), base and slope of the measured neighbours of i + 1 rows; measured (max_rows,).
+    """
+
+    below: npt.NDArray[np.float64]
+    above: npt.NDArray[np.float64]
+    measured: npt.NDArray[np.bool_]
+    can_pad: bool
+
+    @classmethod
+    def of(cls, curve: CostCurve) -> PriceTable:
+        """The table of a curve that holds the cost of one row."""
+        pairs = [curve.around(rows) for rows in range(1, curve.max_rows + 1)]
+        below, above = (np.asarray([(line.base_s, line.slope_s) for line in side]) for side in zip(*pairs, strict=True))
+        measured = np.isin(np.arange(1, curve.max_rows + 1), curve.rows)
+        return cls(below, above, measured, curve.can_pad)
+
+    def at(self, depth: int) -> list[float]:
+        """Seconds of 1, 2, 3 ... rows at this depth, padding up where that is cheaper."""
+        at = np.asarray([1.0, depth])
+        direct = np.maximum(self.below @ at, self.above @ at)
+        if self.can_pad:
+            wide = np.where(self.measured, direct, np.inf)
+            direct = np.minimum(direct, np.minimum.accumulate(wide[::-1])[::-1])
+        seconds: list[float] = direct.tolist()
+        return seconds
 
 
 def point(rows: int, depth: int, samples_s: Sequence[float]) -> Point:

@@ -7,10 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+import numpy as np
+
 from surefoot.core.cost import CostCurve, RowCost, point
 
 ENOUGH = 6
 """Source: W. R. Thompson, 1936: fewer than six values have no 95 % interval of their median."""
+
+DOUBT = 3.0
+"""chosen: a single round moves a price by a quarter of its surprise (as a power), so that a row count that was
+mismeasured is not chosen six times before anybody notices."""
 
 FOR_A_SLOPE = 24
 """chosen: eight in each third, so that the median of a third survives three stalls."""
@@ -35,9 +41,10 @@ def reestimated(curve: CostCurve, served: Sequence[Served]) -> CostCurve:
     """`curve` corrected by these rounds: where they disagree, they win.
 
     A row count that was served often enough gets its level, and from a wide range of depths its slope too, from them
-    alone. The others keep their shape and are scaled by the pace of those that were served, because a hot or a loaded
-    machine slows all of them. A hole of the sweep that was served is no hole any more. Below `ENOUGH` rounds nothing
-    changes.
+    alone; one that was served less often is believed in part. The others keep their shape and are scaled by the pace of
+    the nearest that were served, between two of them by what lies between theirs: a hot or a loaded machine slows all,
+    and a sweep that was wrong about some rows was probably wrong about their neighbours. A hole of the sweep that was
+    served often enough is no hole any more.
     """
     by_width: dict[int, list[Served]] = {}
     for each in served:
@@ -46,17 +53,24 @@ def reestimated(curve: CostCurve, served: Sequence[Served]) -> CostCurve:
     known = {width: each for width, each in by_width.items() if len(each) >= ENOUGH}
     hosts = [each.host_s for each in served if each.host_s > 0]
     host_s = median(hosts) if len(hosts) >= ENOUGH else curve.host_s
-    if not known:
+    if not by_width:
         return replace(curve, host_s=host_s)
-    pace = median(_pace(curve, each) for each in known.values())
-    lines = {
-        line.rows: replace(line, base_s=line.base_s * pace, slope_s=line.slope_s * pace)
-        for line in curve.lines
-        if line.rows not in known
-    }
+    widths = sorted(by_width)
+    logs = [math.log(_pace(curve, by_width[width])) for width in widths]
+    usual = median(math.log(_pace(curve, each)) for each in known.values()) if known else 0.0
+    paces = [usual + (log - usual) * _belief(len(by_width[width])) for width, log in zip(widths, logs, strict=True)]
+    lines: dict[int, RowCost] = {}
+    for line in curve.lines:
+        pace = math.exp(float(np.interp(line.rows, widths, paces)))
+        lines[line.rows] = replace(line, base_s=line.base_s * pace, slope_s=line.slope_s * pace)
     lines |= {width: _served_line(curve, width, each) for width, each in known.items()}
     n_served = curve.served + sum(map(len, known.values()))
     return replace(curve, lines=tuple(lines[rows] for rows in sorted(lines)), host_s=host_s, served=n_served)
+
+
+def _belief(n: int) -> float:
+    """How much of what n rounds say is believed: one may have been a stall."""
+    return 1.0 if n >= ENOUGH else n / (n + DOUBT)
 
 
 def _pace(curve: CostCurve, served: Sequence[Served]) -> float:

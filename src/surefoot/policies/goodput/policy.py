@@ -1,0 +1,262 @@
+"""Most tokens per second: each draft as long as its expected tokens are worth its cost, and none where they are not."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+
+from surefoot.core.cost import CostCurve, PriceTable, fit_curve, published
+from surefoot.core.errors import ConfigError
+from surefoot.core.served import ENOUGH, Served, reestimated
+from surefoot.core.types import Draft, Round, State
+from surefoot.policies.goodput.acceptance import Acceptance
+from surefoot.policies.goodput.ledger import Ledger
+from surefoot.policies.goodput.watched import Watched, depth_of
+
+# chosen: eight times the widest row sweep (32 rows), so that only a slip of the finger is refused.
+LIMIT_DRAFT_LEN = 256
+
+ASSUMED_ROW = 0.45
+ASSUMED_S = 0.02
+ASSUMED_ROWS = 17
+"""measured: on 12 of 13 runtimes of a 2-core x86 machine, SmolLM2, 4 to 16 rows cost less than 1 + 0.45 for each row
+behind the first (2.35, 4.15 and 7.75 times one row at 4, 8 and 16); 20 ms for one row is their middle. 17 rows is the
+default sweep."""
+
+MARGIN = 0.01
+"""chosen: a draft has to promise this share of a plain round; less is below what any sweep can tell."""
+
+CHEAP = 0.01
+"""chosen: a drafter that takes less than this share of a plain round for its longest draft is always asked for it, and
+cut afterwards, when the match is known."""
+
+PROBE_LEN = 2
+"""chosen: shows whether the first token holds, and whether the second then does."""
+
+RATE_MEMORY = 0.98
+RATE_START = 8.0
+"""chosen: what a token costs is the mean of about the last 50 rounds, beginning with eight plain ones."""
+
+WATCHED = 8
+"""chosen: drafts that are followed at once; in a long copy that nobody scores there is a new one each round."""
+
+REACH = 2
+"""chosen: on the clock, a round has at most twice the rows of the widest one served so far, so that a sweep that was
+wrong costs a few rows and not sixteen before it is corrected; a right one is at its longest in five rounds."""
+
+LOOK_AGAIN = 32
+KEPT = 48
+SURPRISE = 1.25
+"""chosen: served rounds between two corrections of the curve, and how many of each row count it is corrected by; a
+drafted round that takes this much more or less than expected calls for one at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How far it may go, and what it may look at.
+
+    Source: `reproducible` on by default: seconds differ from run to run, and where rows of a block are not known to
+    equal single rows, other draft lengths may write another text. `draft_len`: the default sweep has 17 rows.
+    """
+
+    draft_len: int = field(
+        default=16, metadata={"help": "the longest draft, in tokens; never more than the cost curve was swept for"}
+    )
+    reproducible: bool = field(
+        default=True,
+        metadata={
+            "help": "draft lengths from the cost curve and the text alone, the same in each run; if not, from the "
+            "clock too"
+        },
+    )
+    draft_ms: float = field(
+        default=0.0,
+        metadata={"help": "what the drafter takes for a token, in milliseconds; unless reproducible, the clock tells"},
+    )
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.draft_len <= LIMIT_DRAFT_LEN:
+            raise ConfigError(
+                f"goodput draft_len must be from 1 to {LIMIT_DRAFT_LEN} tokens; got {self.draft_len}. "
+                "For plain decoding switch the drafts off"
+            )
+        if not 0 <= self.draft_ms < 1e6:
+            raise ConfigError(f"goodput draft_ms must be milliseconds for a token, 0 and up; got {self.draft_ms}")
+
+
+class GoodputPolicy:
+    """The length of most expected tokens per second. Holds changing state: acceptance, the balance, served rounds.
+
+    A token is worth what the text has lately been paying for one. A draft of k tokens is scored when its expected
+    tokens, at that price, exceed its cost by more than any other length's, and only when the floor holds even if none
+    is accepted. What is cut is still compared with the text that follows, so a policy that has stopped drafting goes
+    on learning and starts again by itself.
+    """
+
+    def __init__(self, options: Options, curve: CostCurve | None) -> None:
+        self._options = options
+        self._swept = curve or _assumed()
+        # Without a sweep the seconds of the assumed curve mean nothing beside those of a clock until some were seen.
+        self._calibrated = curve is not None or options.reproducible
+        self._acceptance = Acceptance()
+        self._ledger = Ledger()
+        self._watched: list[Watched] = []
+        self._served: defaultdict[int, deque[Served]] = defaultdict(lambda: deque(maxlen=KEPT))
+        self._n_served = 0
+        self._widest = 1
+        self._probing = False
+        self._last = ("", 0)
+        self._streak = 0
+        self._asked = False
+        self._token_s = options.draft_ms / 1e3
+        self._drafting = (0.0, 0.0)
+        self._paid, self._got = RATE_START, RATE_START
+        self._use(self._swept)
+
+    def budget(self, state: State) -> int:
+        """All that could pay where asking costs nothing; else the best length by what was known before this draft."""
+        self._look(state.depth)
+        self._probing = False
+        asked = self._wanted(state)
+        self._asked = asked > 0
+        return asked
+
+    def cut(self, draft: Draft) -> int:
+        """The best length now that the match is known. A tree is scored whole or not at all."""
+        n = len(draft)
+        if n == 0:
+            return 0
+        self._last = (draft.source, draft.match_len)
+        self._watched = [*self._watched, Watched(draft, self._streak)][-WATCHED:]
+        if draft.parents is None:
+            kept = self._best(self._last, min(n, self._longest()), 0.0)
+        else:
+            lived = self._acceptance.survival(*self._last, self._streak, depth_of(draft))
+            pays = n <= self._cap and self._value(sum(lived), n) > MARGIN * self._plain_s
+            kept = n if pays else 0
+        risk = self._costs[kept] - self._plain_s + self._token_s * n
+        return kept if self._may_lose(risk) else 0
+
+    def learn(self, round: Round) -> None:
+        """Follow every draft through what was written, and book the round."""
+        if round.source == "prefill":
+            return
+        self._look(round.depth)
+        self._follow(round)
+        self._book(round)
+        if not self._options.reproducible:
+            self._correct(round)
+
+    def _wanted(self, state: State) -> int:
+        """The budget, before it is noted that one was given."""
+        longest = min(self._cap, state.room)
+        if longest < 1 or not self._calibrated:
+            return 0
+        if not self._options.reproducible and not self._drafting[1]:
+            longest = min(longest, PROBE_LEN)  # nobody knows yet what this drafter takes
+        if self._token_s * self._cap <= CHEAP * self._plain_s:
+            return longest if self._may_lose(self._token_s * longest) else 0
+        wanted = self._best(self._last, longest, self._token_s)
+        if wanted:
+            return wanted if self._may_lose(self._token_s * wanted) else 0
+        probe = min(PROBE_LEN, longest)
+        probe_s = self._token_s * probe
+        self._probing = self._may_lose(probe_s) and self._ledger.may_probe(probe_s, self._plain_s)
+        return probe if self._probing else 0
+
+    def _value(self, tokens: float, draft_len: int) -> float:
+        """What so many expected drafts are worth, less what scoring them costs more than a plain round. In seconds."""
+        return self._worth_s * tokens - (self._costs[draft_len] - self._plain_s)
+
+    def _best(self, seen: tuple[str, int], longest: int, token_s: float) -> int:
+        """The draft length of most value, 0 where none is worth `MARGIN`. token_s: what a drafted token still costs."""
+        best, most, tokens = 0, MARGIN * self._plain_s, 0.0
+        for k, lived in enumerate(self._acceptance.survival(*seen, self._streak, longest), 1):
+            tokens += lived
+            value = self._value(tokens, k) - token_s * k
+            if value > most:
+                best, most = k, value
+        return best
+
+    def _longest(self) -> int:
+        """Draft tokens that may be scored now."""
+        return self._cap if self._options.reproducible else min(self._cap, REACH * self._widest - 1)
+
+    def _may_lose(self, seconds: float) -> bool:
+        return self._ledger.may_lose(seconds, max(self._costs))
+
+    def _follow(self, round: Round) -> None:
+        """What became of every draft that is still being followed; the newest tells whether the text follows it."""
+        self._acceptance.pass_by(len(round.new_ids))
+        going_on = []
+        fates: list[tuple[int, bool]] = []
+        for draft in self._watched:
+            fates, more = draft.follow(round.new_ids)
+            for position, accepted in fates:
+                self._acceptance.learn(draft.source, draft.match_len, draft.streak, position, accepted)
+            if more:
+                going_on.append(draft)
+        self._watched = going_on
+        if self._asked and not round.drafted:
+            self._streak = 0
+        for _, accepted in fates:
+            self._streak = self._streak + 1 if accepted else 0
+
+    def _book(self, round: Round) -> None:
+        """Enter the round, in seconds of the clock, or in those of the plan where no clock may count."""
+        scored = min(round.evaluated, self._cap)
+        draft_s, forward_s = self._token_s * round.drafted, self._costs[scored]
+        if not self._options.reproducible:
+            draft_s, forward_s = round.draft_s, round.extend_s + round.judge_s + round.commit_s
+        # A round without drafts takes what plain decoding takes, whatever the curve says.
+        plain_s = self._plain_s * len(round.new_ids) if scored else forward_s
+        probe_s = draft_s if self._probing else 0.0
+        self._ledger.enter(draft_s + forward_s, plain_s, probe_s)
+        paid_s = draft_s - probe_s + (forward_s if scored else self._plain_s)
+        self._paid = self._paid * RATE_MEMORY + paid_s / self._plain_s
+        self._got = self._got * RATE_MEMORY + len(round.new_ids)
+        self._worth_s = min(1.0, self._paid / self._got) * self._plain_s
+
+    def _correct(self, round: Round) -> None:
+        """Let served rounds override the sweep, and the drafter's own time what was said of it."""
+        if round.drafted or round.draft_s > CHEAP * self._plain_s:
+            spent_s, tokens = self._drafting
+            self._drafting = (spent_s * RATE_MEMORY + round.draft_s, tokens * RATE_MEMORY + max(1, round.drafted))
+            self._token_s = self._drafting[0] / self._drafting[1]
+        if round.extend_s <= 0:
+            return
+        host_s = round.judge_s + round.commit_s
+        self._served[round.width].append(Served(round.width, round.depth, round.extend_s, host_s))
+        self._n_served += 1
+        self._widest = max(self._widest, round.width)
+        expected_s = self._costs[min(round.evaluated, self._cap)] - self._host_s
+        surprise = max(round.extend_s / expected_s, expected_s / round.extend_s) if round.evaluated else 1.0
+        due = self._n_served % (LOOK_AGAIN if self._calibrated else ENOUGH) == 0
+        if due or (self._calibrated and surprise > SURPRISE):
+            self._calibrated = True
+            self._use(reestimated(self._swept, [each for width in self._served.values() for each in width]))
+            self._look(round.depth)
+
+    def _use(self, curve: CostCurve) -> None:
+        """Take prices from this curve from now on."""
+        self._table = PriceTable.of(curve)
+        self._host_s = curve.host_s
+        self._cap = min(self._options.draft_len, curve.max_rows - 1)
+        self._depth = -1
+        self._look(0)
+
+    def _look(self, depth: int) -> None:
+        """Have the seconds of rounds at this depth at hand: _costs[k] of one with k drafts, the drafter's time not
+        in."""
+        if depth == self._depth:
+            return
+        self._depth = depth
+        self._costs = [forward_s + self._host_s for forward_s in self._table.at(depth)[: self._cap + 1]]
+        self._plain_s = self._costs[0]
+        self._worth_s = min(1.0, self._paid / self._got) * self._plain_s
+
+
+def _assumed() -> CostCurve:
+    """A curve for where nothing was measured, dearer than most."""
+    rows = range(1, ASSUMED_ROWS + 1)
+    return fit_curve(published({n: ASSUMED_S * (1 + ASSUMED_ROW * (n - 1)) for n in rows}, 0))

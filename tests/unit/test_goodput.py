@@ -1,0 +1,388 @@
+"""The policy of most tokens per second: its floor, its lengths, what it learns, when it stops and starts again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from importlib.metadata import entry_points
+from typing import Any
+
+import numpy as np
+import pytest
+from cost_curves import SEED, curve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from surefoot.core.cost import CostCurve, fit_curve, published
+from surefoot.core.errors import ConfigError
+from surefoot.core.payoff import FREE, DraftCost
+from surefoot.core.types import EMPTY_DRAFT, Draft, Round, State, as_ids
+from surefoot.lab.replay import NOTHING, Offer, Trace, plain_s, replay
+from surefoot.policies import goodput
+from surefoot.policies.goodput.acceptance import Acceptance
+from surefoot.policies.goodput.ledger import FLOOR, Ledger
+from surefoot.policies.goodput.policy import GoodputPolicy, Options
+from surefoot.policies.goodput.watched import Watched, depth_of
+
+TIMED = Options(reproducible=False)
+PLAN = Options()
+SLOPE = curve("torch-bf16-smol135m-200")
+
+
+def text(offers: Sequence[Offer], n_prompt: int = 100) -> Trace:
+    """A text of as many tokens, each position with its offer."""
+    n = len(offers) + 1
+    kept = [replace(offer, right=min(offer.right, n - at)) for at, offer in enumerate(offers, 1)]
+    return Trace(n_prompt, tuple(range(0, 2 * n, 2)), (NOTHING, *kept))
+
+
+def right(length: int = 20, held: int = 20, match_len: int = 2) -> Offer:
+    return Offer(length, held, match_len, "ngram")
+
+
+def lengths(rounds: Sequence[Round]) -> list[int]:
+    return [each.evaluated for each in rounds]
+
+
+class World:
+    """Writes tokens on a virtual clock, against a drafter that may know what the policy will do. Holds a clock."""
+
+    def __init__(self, policy: GoodputPolicy, truth: CostCurve, depth: int = 0) -> None:
+        self.policy, self.truth, self.depth, self.emitted = policy, truth, depth, 1
+        self.on_s = self.off_s = self.slowest_draft_s = 0.0
+        self.rounds: list[Round] = []
+
+    def round(self, offered: int, draft_s: float, accepts: Callable[[int], int]) -> None:
+        """One round: `offered` tokens are proposed, and accepts(kept) of them hold."""
+        state = State(1000, self.depth, self.emitted)
+        budget = self.policy.budget(state)
+        asked = budget > 0
+        n = min(offered, budget)
+        draft = Draft(as_ids([7] * n), source="d") if n else EMPTY_DRAFT
+        kept = self.policy.cut(draft) if asked else 0
+        held = min(accepts(kept), kept)
+        # A token that was cut may still turn out right, to lure; one that was scored and rejected may not.
+        lured = kept == 0 and n > 0 and accepts(0) > 0
+        ids = (*[7] * held, 7 if lured else 1)
+        took_s = draft_s if asked else 0.0
+        forward_s = self.truth.price(kept + 1, self.depth).seconds
+        done = Round(
+            ids,
+            n,
+            n - kept,
+            held,
+            self.depth,
+            kept + 1,
+            kept + 1,
+            draft.source,
+            0,
+            took_s,
+            forward_s,
+            self.truth.host_s,
+        )
+        self.policy.learn(done)
+        self.rounds.append(done)
+        self.on_s += took_s + forward_s + self.truth.host_s
+        self.off_s += sum(self.truth.round_s(1, self.depth + at) for at in range(len(ids)))
+        self.slowest_draft_s = max(self.slowest_draft_s, took_s)
+        self.depth += len(ids)
+        self.emitted += len(ids)
+
+    @property
+    def worst_round_s(self) -> float:
+        dearest = max(self.truth.round_s(rows, self.depth) for rows in range(1, self.truth.max_rows + 1))
+        return dearest + self.slowest_draft_s
+
+    def keeps_the_floor(self) -> bool:
+        return self.on_s <= 1.01 * self.off_s + self.worst_round_s + 1e-9
+
+
+costs = st.lists(st.floats(1.0, 6.0), min_size=2, max_size=9)
+acts = st.lists(
+    st.tuples(st.integers(0, 9), st.floats(0, 1), st.sampled_from(["right", "wrong", "trap", "some"])),
+    min_size=1,
+    max_size=40,
+)
+
+
+def accepting(act: str, offered: int) -> Callable[[int], int]:
+    return {
+        "right": lambda kept: offered,
+        "wrong": lambda kept: 0,
+        # Right whenever nobody scores it, wrong whenever somebody does.
+        "trap": lambda kept: 0 if kept else offered,
+        "some": lambda kept: kept // 2,
+    }[act]
+
+
+@given(costs, acts, st.integers(1, 12), st.floats(0, 0.3), st.floats(0, 1e-3), st.booleans(), st.floats(0, 2))
+@settings(max_examples=150)
+def test_the_floor_holds_for_any_drafter(
+    seconds: list[float], script: list[Any], repeats: int, host_s: float, slope: float, can_pad: bool, draft_s: float
+) -> None:
+    """time_on <= 1.01 * time_off + one worst-case round, after every round, whatever the drafter does and takes."""
+    deep = {rows: cost * (1 + slope * 100) for rows, cost in enumerate(seconds, 1)}
+    points = [*published(dict(enumerate(seconds, 1)), 0), *published(deep, 100)]
+    truth = fit_curve(points, host_s=host_s, can_pad=can_pad)
+    world = World(GoodputPolicy(TIMED, truth), truth)
+    for offered, share, act in script * repeats:
+        world.round(offered, draft_s * share, accepting(act, offered))
+        assert world.keeps_the_floor()
+
+
+@pytest.mark.parametrize("options", [PLAN, TIMED], ids=["reproducible", "timed"])
+@pytest.mark.parametrize("name", [SEED, "torch-fp32-smol135m-200", "llama-Q8_0-smol-200", "mlx-fp32-smol-200"])
+@pytest.mark.parametrize("act", ["wrong", "trap", "some"])
+def test_the_floor_over_a_long_text_of_traps(options: Options, name: str, act: str) -> None:
+    truth = curve(name, can_pad=True)
+    world = World(GoodputPolicy(options, truth), truth)
+    for _ in range(1500):
+        world.round(16, 0.0, accepting(act, 16))
+        assert world.keeps_the_floor()
+
+
+def test_without_the_ledger_the_trap_breaks_the_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the property is not true of itself: the expectation alone is fooled for ever."""
+    monkeypatch.setattr(Ledger, "may_lose", lambda self, seconds, worst_round_s: True)
+    truth = curve("torch-fp32-smol135m-200")
+    world = World(GoodputPolicy(TIMED, truth), truth)
+    for _ in range(1500):
+        world.round(16, 0.0, accepting("trap", 16))
+    assert not world.keeps_the_floor()
+
+
+@pytest.mark.parametrize("held", [0, 1, 2, 3, 5, 8, 20])
+def test_on_a_staircase_it_settles_at_the_best_length(held: int) -> None:
+    """Every draft holds for so many tokens and then breaks: what is best is known."""
+    seed = curve(SEED, can_pad=True)
+    trace = text([right(held=held)] * 3000)
+    done = replay(trace, GoodputPolicy(PLAN, seed), seed)
+    gains = {k: (min(held, k) + 1) / seed.bar(k + 1, 500) for k in range(16)}
+    best = max(gains.values())
+    assert plain_s(trace, seed) / done.seconds > 0.96 * best
+    settled = lengths(done.rounds)[40:-10]
+    often = max(set(settled), key=settled.count)
+    assert gains[often] > 0.99 * best
+
+
+def test_it_never_drafts_where_rows_cost_what_they_are() -> None:
+    mlx = curve("mlx-fp32-smol-200")
+    done = replay(text([right(held=0)] * 300), GoodputPolicy(PLAN, mlx), mlx)
+    assert done.seconds == pytest.approx(plain_s(text([right(held=0)] * 300), mlx))
+
+
+@pytest.mark.parametrize(("options", "cost"), [(PLAN, FREE), (TIMED, FREE), (TIMED, DraftCost(0.0, 0.004))])
+def test_it_parks_and_starts_again_by_itself(options: Options, cost: DraftCost) -> None:
+    """A drafter that is wrong for 300 tokens and then right: a gate that closes must be able to open."""
+    turn = text([right(held=0)] * 300 + [right()] * 300)
+    rounds = replay(turn, GoodputPolicy(options, SLOPE), SLOPE, cost).rounds
+    parked = [each for each in rounds if 150 < each.depth - 99 < 300]
+    assert parked
+    assert sum(lengths(parked)) <= len(parked) // 20
+    after = [each for each in rounds if each.depth - 99 >= 300]
+    first = next(number for number, each in enumerate(after) if each.evaluated)
+    assert sum(len(each.new_ids) for each in after[:first]) < 150
+    assert np.mean(lengths(after[first:])) > 4
+
+
+def test_a_free_drafter_is_probed_without_a_single_row() -> None:
+    """What was cut is compared with the text, so parking costs nothing where drafts cost nothing."""
+    hopeless = text([right(held=0)] * 2000)
+    rounds = replay(hopeless, GoodputPolicy(PLAN, SLOPE), SLOPE).rounds
+    assert sum(lengths(rounds[100:])) == 0
+    assert all(each.drafted for each in rounds[100:-20])
+
+
+def test_probing_a_dear_drafter_is_bounded() -> None:
+    """It may spend half a per cent of the plain time, one plain round at the start, and what a first look takes."""
+    cost = DraftCost(0.005, 0.010)
+    hopeless = text([right(held=0)] * 4000)
+    done = replay(hopeless, GoodputPolicy(TIMED, SLOPE), SLOPE, cost)
+    spent = sum(each.draft_s for each in done.rounds[200:])
+    plain = SLOPE.round_s(1, 2000)
+    assert 0 < spent <= 0.005 * plain_s(hopeless, SLOPE) + plain + cost.of(2)
+    assert done.seconds <= 1.01 * plain_s(hopeless, SLOPE) + SLOPE.round_s(17, 2000) + cost.of(16)
+
+
+def test_a_dear_drafter_that_is_right_is_still_used() -> None:
+    done = replay(text([right()] * 1500), GoodputPolicy(TIMED, curve(SEED)), curve(SEED), DraftCost(0.0, 0.002))
+    assert np.mean(lengths(done.rounds[20:-10])) > 4
+
+
+def noisy(rounds_seed: int, options: Options) -> list[int]:
+    """Lengths on one text, with seconds that differ from run to run."""
+    rng = np.random.default_rng(rounds_seed)
+    fixed = np.random.default_rng(5)
+    offers = [Offer(16, int(fixed.choice([0, 0, 1, 4, 16])), int(fixed.integers(2, 5)), "ngram") for _ in range(400)]
+    trace, policy = text(offers), GoodputPolicy(options, curve("torch-fp32-smol135m-200"))
+    emitted, found = 1, []
+    while emitted < len(trace.ids):
+        state = State(min(trace.room(emitted), 31), 99 + emitted, emitted)
+        budget = min(policy.budget(state), state.room)
+        offer = trace.offers[emitted]
+        n = min(offer.length, budget)
+        held = min(n, offer.right)
+        ids = [*trace.ids[emitted : emitted + held], *[1] * (n - held)]
+        draft = Draft(as_ids(ids), source="ngram", match_len=offer.match_len) if n else EMPTY_DRAFT
+        kept = policy.cut(draft) if budget else 0
+        accepted = min(kept, offer.right)
+        new_ids = trace.ids[emitted : emitted + accepted + 1]
+        spent = rng.uniform(0.3, 3.0) * np.asarray([1e-5, 0.1, 1e-4, 1e-4])
+        policy.learn(
+            Round(
+                new_ids, n, n - kept, accepted, state.depth, kept + 1, kept + 1, draft.source, offer.match_len, *spent
+            )
+        )
+        found.append(kept)
+        emitted += len(new_ids)
+    return found
+
+
+def test_reproducible_lengths_do_not_depend_on_any_second() -> None:
+    assert noisy(1, PLAN) == noisy(2, PLAN)
+    assert sum(noisy(1, PLAN)) > 0
+    assert noisy(1, TIMED) != noisy(2, TIMED)  # the seconds do differ
+
+
+def test_served_rounds_override_the_sweep() -> None:
+    """The sweep says that rows are free; the machine charges for each."""
+    swept = fit_curve(published(dict.fromkeys(range(1, 18), 0.04), 0))
+    trace = text([right(held=1)] * 1500)
+    believing = replay(trace, GoodputPolicy(PLAN, swept), SLOPE).rounds
+    assert np.mean(lengths(believing[100:-20])) > 0.9
+    looking = replay(trace, GoodputPolicy(TIMED, swept), SLOPE).rounds
+    late = lengths(looking[300:-20])
+    # 2 tokens for 1.4 plain rounds: one draft pays, and no more than one.
+    assert set(late) <= {0, 1}
+    assert np.mean(late) > 0.8
+
+
+@pytest.mark.parametrize("options", [PLAN, TIMED], ids=["reproducible", "timed"])
+def test_without_a_curve_it_drafts_what_nearly_any_machine_pays_for(options: Options) -> None:
+    truth = curve(SEED)
+    good = replay(text([right()] * 300), GoodputPolicy(options, None), truth)
+    assert good.seconds < plain_s(text([right()] * 300), truth) / 2
+    poor = replay(text([right(held=0)] * 300), GoodputPolicy(options, None), SLOPE)
+    assert poor.seconds <= 1.01 * plain_s(text([right(held=0)] * 300), SLOPE) + SLOPE.round_s(17, 400)
+
+
+def test_without_a_curve_the_clock_tells_it_what_rows_cost() -> None:
+    """Timed, it waits for six plain rounds, and then finds that here rows are free, which nobody had told it."""
+    flat = fit_curve(published(dict.fromkeys(range(1, 18), 0.01), 0))
+    policy = GoodputPolicy(TIMED, None)
+    rounds = replay(text([right(held=1)] * 600), policy, flat).rounds
+    assert lengths(rounds[:6]) == [0] * 6
+    assert np.mean(lengths(rounds[100:-10])) > 0.9
+
+
+def test_a_tree_is_scored_whole_or_not_at_all() -> None:
+    policy = GoodputPolicy(PLAN, curve(SEED))
+    tree = Draft(as_ids([3, 4, 5]), parents=as_ids([-1, -1, 0]), source="tree")
+    for depth in range(60):
+        policy.budget(State(16, depth, depth + 1))
+        kept = policy.cut(tree)
+        assert kept in (0, 3)
+        policy.learn(Round((9,), 3, 3 - kept, 0, depth, kept + 1, kept + 1, "tree"))
+    assert kept == 0
+    for depth in range(60, 200, 3):
+        policy.budget(State(16, depth, depth + 1))
+        kept = policy.cut(tree)
+        # Whether it was scored or not, the text follows the second branch of the tree, or the first to its end.
+        policy.learn(Round((3, 5, 8), 3, 3 - kept, 2 if kept else 0, depth, kept + 1, kept + 1, "tree"))
+    assert kept == 3
+
+
+def test_watching_a_draft_that_was_cut() -> None:
+    watched = Watched(Draft(as_ids([5, 6, 7]), source="a", match_len=2), 0)
+    assert watched.follow([5]) == ([(1, True)], True)
+    assert watched.follow([6]) == ([(2, True)], True)
+    assert watched.follow([9, 7]) == ([(3, False)], False)
+    whole = Watched(Draft(as_ids([5]), source="a"), 0)
+    assert whole.follow([5, 6]) == ([(1, True)], False)
+    tree = Draft(as_ids([1, 2, 3]), parents=as_ids([-1, -1, 1]))
+    assert depth_of(tree) == 2
+    assert Watched(tree, 0).follow([2, 3, 4]) == ([(1, True), (2, True)], False)
+    assert Watched(tree, 0).follow([4]) == ([(1, False)], False)
+
+
+def test_acceptance_is_calibrated() -> None:
+    """Of the tokens it gives a chance of about x, a share of about x is accepted; by match length, streak and
+    position."""
+    rng = np.random.default_rng(0)
+    model = Acceptance()
+    told, found = [], []
+    for step in range(4000):
+        match_len, streak = int(rng.integers(1, 5)), int(rng.choice([0, 6]))
+        truth = [min(0.95, 0.15 * match_len + 0.05 * streak + 0.08 * position) for position in range(1, 5)]
+        chances = model.survival("d", match_len, streak, 4)
+        alive = 1.0
+        for position, chance in enumerate(truth, 1):
+            accepted = bool(rng.random() < chance)
+            if step > 500:
+                told.append(chances[position - 1] / alive)
+                found.append(accepted)
+            model.learn("d", match_len, streak, position, accepted)
+            model.pass_by(1)
+            alive = chances[position - 1]
+            if not accepted:
+                break
+    told_, found_ = np.asarray(told), np.asarray(found)
+    for low in np.arange(0.2, 1.0, 0.1):
+        inside = (told_ >= low) & (told_ < low + 0.1)
+        if inside.sum() > 200:
+            assert abs(told_[inside].mean() - found_[inside].mean()) < 0.05
+
+
+def test_acceptance_begins_with_the_prior_and_keeps_drafters_apart() -> None:
+    model = Acceptance()
+    assert model.survival("a", 2, 0, 3) == [0.5, 0.25, 0.125]
+    for _ in range(50):
+        model.learn("a", 2, 0, 1, True)
+        model.pass_by(1)
+    assert model.survival("a", 2, 0, 1)[0] > 0.95
+    assert model.survival("a", 9, 4, 1)[0] > 0.8  # the drafter as a whole has become trusted
+    assert model.survival("b", 2, 0, 1) == [0.5]
+    model.pass_by(2000)
+    assert model.survival("a", 2, 0, 1) == pytest.approx([0.5])
+
+
+def test_the_ledger_allows_one_worst_round_and_a_per_cent() -> None:
+    ledger = Ledger()
+    assert ledger.may_lose(2.0, 2.0)
+    assert not ledger.may_lose(2.1, 2.0)
+    ledger.enter(round_s=3.0, plain_s=1.0)
+    assert not ledger.may_lose(0.1, 2.0)
+    ledger.enter(round_s=100.0, plain_s=100.0)
+    assert ledger.may_lose(FLOOR * 101.0, 2.0)
+    assert not ledger.may_lose(FLOOR * 101.0 + 0.01, 2.0)
+
+
+def test_it_stays_inside_of_the_sweep_and_of_its_option() -> None:
+    seed = curve(SEED)  # swept to 16 rows
+    assert GoodputPolicy(PLAN, seed).budget(State(1000, 0, 1)) == 15
+    assert GoodputPolicy(Options(draft_len=4), seed).budget(State(1000, 0, 1)) == 4
+    assert GoodputPolicy(PLAN, seed).budget(State(3, 0, 1)) == 3
+    assert GoodputPolicy(PLAN, fit_curve(published({1: 0.01}, 0))).budget(State(9, 0, 1)) == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"draft_len": 0}, "goodput draft_len must be from 1"),
+        ({"draft_len": 257}, "got 257"),
+        ({"draft_ms": -1.0}, "goodput draft_ms must be milliseconds"),
+        ({"draft_ms": float("nan")}, "got nan"),
+    ],
+)
+def test_bad_options_are_refused_in_a_sentence(values: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        Options(**values)
+
+
+def test_the_entry_point_builds_it() -> None:
+    [entry] = entry_points(group="surefoot.policies", name="goodput")
+    plugin = entry.load()
+    assert plugin is goodput.PLUGIN
+    assert [option.name for option in fields(plugin.options)] == ["draft_len", "reproducible", "draft_ms"]
+    assert all(option.metadata["help"] for option in fields(plugin.options))
+    assert isinstance(plugin.build(plugin.options(), curve(SEED)), GoodputPolicy)
