@@ -193,3 +193,12 @@ def test_the_analysis_of_a_file_is_that_of_the_run_and_goes_into_json(tmp_path: 
     assert measured is not None
     assert first.rows[0].ratio.low == pytest.approx(measured.low)
     assert json.loads(json.dumps(asdict(first), allow_nan=False))["rows"][0]["workload"] == "chat"
+
+
+@pytest.mark.parametrize("details", [{"differences": 3}, {"differences": [3, {"again": "none"}, {"pair": "x"}]}, {}])
+@pytest.mark.parametrize("machine", [{}, {"cores": None}, {"cores": "two"}])
+def test_what_a_record_tells_in_its_own_words_may_be_anything(details: Any, machine: Any) -> None:
+    record = loaded(
+        [twice(pair) for pair in pairs(8)], (make.BASELINE, replace(LOSSLESS, details=details)), machine=machine
+    )
+    assert only(record).verdict == "faster"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,8 @@ import pytest
 
 from surefoot.core.errors import ConfigError
 from surefoot.lab import store
+from surefoot.lab.analysis import analyse
+from surefoot.lab.records import Gate
 from surefoot.lab.store import Store, load
 
 
@@ -91,6 +95,10 @@ MALFORMED: dict[str, tuple[Callable[[list[bytes]], bytes], str]] = {
     "nan": (raw(4, b'{"kind": "pair", "number": NaN}\n'), "line 4 .* holds the number NaN"),
     "infinity": (raw(4, b'{"kind": "pair", "at_s": -Infinity}\n'), "line 4 .* holds the number -Infinity"),
     "too large a number": (raw(4, b'{"kind": "pair", "at_s": 1e999}\n'), "line 4 .* holds the number 1e999"),
+    "a time past all clocks": (put(4, "at_s", value=10**400), 'line 4 .*"at_s" must be a number up to 1e\\+15'),
+    "a count past all counting": (put(4, "off", "n_output", value=10**400), 'line 4 .*"off.n_output" must be a whole'),
+    "an id past all vocabularies": (put(4, "off", "ids", value=[10**400]), r'line 4 .*"off.ids\[0\]" must be a whole'),
+    "faster than a clock tells": (put(4, "on", "decode_s", value=1e-300), "line 4 .* wrote 5 tokens in no time"),
     "very many digits": (
         raw(4, b'{"kind": "pair", "number": ' + b"9" * 5000 + b"}\n"),
         "line 4 .* no run record holds",
@@ -181,3 +189,32 @@ def test_a_malformed_record_is_one_sentence(tmp_path: Path, name: str, monkeypat
         assert "Error" not in told
     Path(f"{path}.moved").write_bytes(path.read_bytes())  # no handle is left open
     path.unlink()
+
+
+def test_whatever_a_disk_does_to_a_record_it_is_read_or_refused(tmp_path: Path) -> None:
+    """Bytes changed, lost and doubled at random: what still loads can be analysed, and nothing else is raised."""
+    difference = {"texts": 1, "differences": [{"pair": 1, "again": "none"}]}
+    gates = (make.BASELINE, Gate("lossless", True, 0, 0, "texts", "", difference))
+    run_pairs = [make.pair(number) for number in range(7)]
+    path = make.write(tmp_path / "run.jsonl", (*gates, make.reference(), *run_pairs))
+    whole = path.read_bytes()
+    rng = random.Random(7)
+    read = 0
+    for _ in range(600):
+        data = bytearray(whole)
+        for _ in range(rng.randint(1, 2)):
+            at, length = rng.randrange(len(data)), rng.randint(1, 12)
+            match rng.randrange(4):
+                case 0:
+                    data[at] = rng.randrange(256)
+                case 1:
+                    del data[at : at + length]
+                case 2:
+                    data[at:at] = data[at : at + length]
+                case _:
+                    data[at : at + 1] = rng.choice([b"9", b"-", b"e9", b"null", b"0.5", b"[]", b'"', b"}", b"true"])
+        path.write_bytes(data)
+        with contextlib.suppress(ConfigError):
+            analyse(load(path))
+            read += 1
+    assert 20 <= read <= 300

@@ -206,8 +206,9 @@ def _why_not(pairs: Sequence[Pair], used: Sequence[Pair], arm: Arm, gates: Mappi
 
 def _vanished(lossless: Gate | None) -> frozenset[int]:
     """The pairs whose texts differed once and not when written again alone, as the gate's details list them."""
-    listed = lossless.details.get("differences", ()) if lossless else ()
-    return frozenset(each["pair"] for each in listed if each.get("again") == "none")
+    listed = lossless.details.get("differences") if lossless else None
+    told = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list | tuple) else []
+    return frozenset(each["pair"] for each in told if each.get("again") == "none" and isinstance(each.get("pair"), int))
 
 
 def _text(ratio: Interval, n_prompts: int, differ: int) -> str:

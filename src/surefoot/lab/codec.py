@@ -34,6 +34,12 @@ KINDS: dict[str, type[Record]] = {kind.__name__.lower(): kind for kind in (Run, 
 MAX_ROUNDS = 1_000_000
 """chosen: no text has as many, and a column written as one value must not fill the memory."""
 
+NANOSECOND = 1e-9
+"""Source: what the clock of the standard library tells apart."""
+
+MOST = 10**15
+"""chosen: no count, time or rate comes near it, and nothing that is worked out from smaller ones overflows."""
+
 _SIGNED = frozenset({("Gate", "figure"), ("Gate", "limit"), ("Conditions", "temperature_c"), ("Run", "seed")})
 """The numbers that may be below zero; every other one counts or measures something."""
 
@@ -198,7 +204,7 @@ def _read(hint: Any, value: Any, where: str, at: str, signed: bool) -> Any:
         if not isinstance(value, list):
             raise _wrong(where, at, "a list", value)
         (part,) = get_args(hint)
-        if part is int and all(type(each) is int and each >= 0 for each in value):
+        if part is int and all(type(each) is int and 0 <= each <= MOST for each in value):
             return tuple(value)  # token ids: nearly all of a record, checked without a call for each
         return tuple(_read(part, each, where, f"{at}[{i}]", signed) for i, each in enumerate(value))
     if origin is tuple:
@@ -253,13 +259,13 @@ def _scalar(hint: Any, value: Any, where: str, at: str, signed: bool) -> Any:
     if hint is Any:
         return value
     if hint is float:
-        if type(value) not in (int, float) or not math.isfinite(value):
-            raise _wrong(where, at, "a number", value)
+        if type(value) not in (int, float) or not -MOST <= value <= MOST:
+            raise _wrong(where, at, f"a number up to {MOST:g}", value)
         if value < 0 and not signed:
             raise _wrong(where, at, "a number not below 0", value)
         return float(value)
     if hint is int:
-        if type(value) is not int:
+        if type(value) is not int or not -MOST <= value <= MOST:
             raise _wrong(where, at, "a whole number", value)
         if value < 0 and not signed:
             raise _wrong(where, at, "a whole number not below 0", value)
@@ -280,7 +286,7 @@ def _problem(made: object) -> str | None:
             if made.rows > made.width:
                 return f"scores {made.rows} rows in a width of {made.width}"
         case Side():
-            if made.n_output > 1 and made.decode_s == 0:
+            if made.n_output > 1 and made.decode_s < NANOSECOND:
                 return f"wrote {made.n_output} tokens in no time"
             written = None if made.steps is None else sum(step.emitted for step in made.steps) + 1
             if written is not None and made.n_output and written != made.n_output:

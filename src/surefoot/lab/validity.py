@@ -141,9 +141,15 @@ def stalled(side: Side, limits: Limits = LIMITS) -> str | None:
     return f"a round took {1e3 * worst[0]:.0f} ms where {1e3 * worst[1]:.0f} ms are usual" if worst[0] else None
 
 
+def _cores(run: Run) -> int:
+    """Of the machine; 1 where the record does not tell."""
+    told = run.machine.get("cores")
+    return told if isinstance(told, int) else 1
+
+
 def _seen_in(pair: Pair, run: Run, limits: Limits) -> Iterable[tuple[str, str]]:
     """What the pair itself shows: the machine, single rounds, the length of the text."""
-    cores = int(run.machine.get("cores", 1))
+    cores = _cores(run)
     for name, side, conditions in (("off", pair.off, pair.off_conditions), ("on", pair.on, pair.on_conditions)):
         load = busy(conditions, cores, limits)
         if load:
@@ -158,7 +164,7 @@ def _seen_in(pair: Pair, run: Run, limits: Limits) -> Iterable[tuple[str, str]]:
 def _at_rest(run: Run, references: Sequence[Reference], limits: Limits) -> list[Reference]:
     """The references to go by: long enough to time, and undisturbed where any is."""
     timed = [each for each in references if each.off.n_output >= limits.min_tokens]
-    cores = int(run.machine.get("cores", 1))
+    cores = _cores(run)
     alone = [each for each in timed if not busy(each.conditions, cores, limits) and not stalled(each.off, limits)]
     return alone or timed
 
@@ -289,7 +295,7 @@ def _findings(
         yield Finding("drift", f"the baseline became {100 * abs(drift):.0f} % {way} over the run{out}", numbers)
     if pairs and not bands:
         yield Finding("no band", "nothing was measured at rest, so that a throttled run would not be seen", ())
-    cores = int(run.machine.get("cores", 1))
+    cores = _cores(run)
     loaded = [each.prompt for each in references if busy(each.conditions, cores, limits)]
     if loaded:
         yield Finding("references", f"others used the machine during {len(loaded)} of {len(references)} references", ())
