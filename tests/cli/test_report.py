@@ -102,12 +102,15 @@ def test_a_record_is_never_written_over(record: Path, tmp_path: Path) -> None:
 
 
 def test_a_report_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that is full in the middle: the old report stays, and nothing else is left."""
+    """Who reads the old report reads all of it; on a disk that is full the old one stays, and nothing else is left."""
     from surefoot.core.errors import ConfigError
     from surefoot.lab.report.save import save
 
     path = tmp_path / "a.md"
-    save({path: "<!-- surefoot report 1 -->\nold\n"}, [], force=False)
+    save({path: "<!-- surefoot report 1 -->\nolder\n"}, [], force=False)
+    with path.open() as reader:
+        save({path: "<!-- surefoot report 1 -->\nold\n"}, [], force=False)
+        assert reader.read().endswith("older\n")
 
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
