@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
 import re
 import zipfile
 from collections import Counter
@@ -291,3 +293,34 @@ def test_what_is_no_file_is_one_sentence_too(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("surefoot.lab.promptfile.MAX_BYTES", 20)
     with pytest.raises(ConfigError, match="MiB: prompts have at most 256"):
         read(archive)
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.json", "p.txt"])
+def test_whatever_is_in_a_prompt_file_it_is_read_or_refused(tmp_path: Path, name: str) -> None:
+    """Bytes changed, lost and put in at random; what is read can be hashed and measured."""
+    path, rng = tmp_path / name, random.Random(name)
+    talk = {"question_id": "t", "category": "chat", "messages": [{"role": "user", "content": "é"}], "tools": [{"a": 1}]}
+    whole = {
+        "p.jsonl": GOOD + row(question_id="2", turns=["Why not?", "And now?"]) + json.dumps(talk).encode(),
+        "p.json": json.dumps({"messages": talk["messages"], "tools": talk["tools"]}).encode(),
+        "p.txt": "Ça va, and you?\n".encode(),
+    }[name]
+    read_again = 0
+    for _ in range(400):
+        data = bytearray(whole)
+        at, length = rng.randrange(len(data)), rng.randint(1, 8)
+        match rng.randrange(3):
+            case 0:
+                data[at] = rng.randrange(256)
+            case 1:
+                del data[at : at + length]
+            case _:
+                data[at:at] = rng.choice(
+                    [b"9", b"-", b"null", b"[", b"]", b'"', b"}", b"true", b"\\ud800", b"\n", b"\0"]
+                )
+        path.write_bytes(data)
+        with contextlib.suppress(ConfigError):
+            found = read(path)
+            assert identities(select(found)) or found.prompts
+            read_again += 1
+    assert 20 <= read_again < 400
