@@ -234,10 +234,13 @@ def _figure(row: Row | None) -> Figure | None:
 
 def _baseline(rows: Sequence[Row]) -> str:
     """Tokens per second of drafts off: from the slowest to the fastest of what the arms were compared with."""
-    known = sorted(numbers.estimate(row.baseline_tps) for row in rows if row.baseline_tps is not None)
+    known = [row.baseline_tps for row in rows if row.baseline_tps is not None]
     if not known:
         return numbers.ABSENT
-    return known[0] if known[0] == known[-1] else f"{known[0]} to {known[-1]}"
+    places = min(numbers.decimals(interval) for interval in known)
+    low, high = min(each.estimate for each in known), max(each.estimate for each in known)
+    shown = dict.fromkeys(numbers.fixed(value, places) for value in (low, high))
+    return " to ".join(shown)
 
 
 def _foot(rows: Sequence[Row]) -> str:
