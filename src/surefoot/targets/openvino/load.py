@@ -79,7 +79,7 @@ def runtime_settings(options: Options) -> dict[str, Any]:
 def row_class(options: Options) -> RowClass:
     """What is known of these settings.
 
-    Source: measured 2026-11-30, 2-core x86 with AVX2, OpenVINO 2026.4, studies/openvino-rows.md.
+    Source: measured 2026-11-30, OpenVINO 2026.4, two x86 machines, studies/openvino-rows.md and openvino-form-b.md.
     """
     exact = options.cache_precision in ("auto", "f32") and options.precision in ("auto", "f32")
     return "identical" if exact and options.device.upper() == "CPU" and options.activation_group == 0 else "near-tie"
