@@ -19,8 +19,8 @@ from surefoot.targets.openvino.runner import Runner
 from surefoot.targets.openvino.scores import OpenvinoScores
 
 CHUNK = 128
-"""Tokens of a prompt in one forward. Source: measured 2026-11-30, x86 with AVX-512, OpenVINO 2026.4, SmolLM2 fp16, 4,000
-tokens: 22.8 s of one thread with 512, 22.7 with 128, 26.9 with 32."""
+"""Tokens of a prompt in one forward. Source: measured 2026-11-30, x86 with AVX-512, OpenVINO 2026.4, SmolLM2 fp16,
+4,000 tokens: 22.8 s of one thread with 512, 22.7 with 128, 26.9 with 32."""
 
 MAX_SCORES = 2**21
 """chosen: products of a chunk with the history, for each query head; 268 MB with 32 heads, reached at 16,384 tokens."""
