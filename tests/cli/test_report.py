@@ -122,6 +122,11 @@ def test_a_report_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytes
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_matplotlib_without_a_folder_of_its_own_says_nothing(record: Path, tmp_path: Path) -> None:
+    done = surefoot("report", record, "--out", tmp_path / "a.html", env={"MPLCONFIGDIR": str(record / "inside")})
+    assert (done.code, done.err) == (0, "")
+
+
 def lines(record: Path, *kinds: str) -> bytes:
     """The lines of a record that are of these kinds."""
     return b"".join(line for line in record.read_bytes().splitlines(keepends=True) if json.loads(line)["kind"] in kinds)

@@ -45,9 +45,13 @@ def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> int:
     """The exit code, once every file is there; their paths go to stdout."""
+    import logging
+
     from surefoot.lab.report import render
     from surefoot.lab.report.save import save
 
+    # matplotlib tells on stderr that it has no folder for its fonts, or is looking at them: nobody asked.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     formats = _formats(args.formats, args.out)
     to_stdout = args.out == _STDOUT
     paths = {format_: _path(args, format_, len(formats)) for format_ in formats}
