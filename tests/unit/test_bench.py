@@ -299,6 +299,14 @@ def test_a_difference_is_in_the_record_before_the_next_pair(tmp_path: Path) -> N
     assert second.of(Gate)[-1].figure == 1
 
 
+@pytest.mark.parametrize("listed", [[{"pair": 1}], [5], 7])
+def test_differences_that_somebody_else_wrote_are_refused(tmp_path: Path, listed: Any) -> None:
+    run = run_of()
+    gate = Gate("lossless", True, 0, 0, "texts", "made up", {"differences": listed})
+    with pytest.raises(ConfigError, match="differences that cannot be read"):
+        done(run, before=kept(tmp_path / "run.jsonl", run, [gate]))
+
+
 def test_what_another_engine_writes_is_no_failure_of_ours() -> None:
     run = run_of(arms=parse(["ngram", "peer:draft_len=5"], Config()))
     here = Here()

@@ -205,10 +205,11 @@ def _why_not(pairs: Sequence[Pair], used: Sequence[Pair], arm: Arm, gates: Mappi
 
 
 def _vanished(lossless: Gate | None) -> frozenset[int]:
-    """The pairs whose texts differed once and not when written again alone, as the gate's details list them."""
+    """The pairs whose texts differed once and not when written again alone, or in a near tie that the user allowed."""
     listed = lossless.details.get("differences") if lossless else None
     told = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list | tuple) else []
-    return frozenset(each["pair"] for each in told if each.get("again") == "none" and isinstance(each.get("pair"), int))
+    harmless = [each for each in told if each.get("again") == "none" or each.get("near_tie") is True]
+    return frozenset(each["pair"] for each in harmless if isinstance(each.get("pair"), int))
 
 
 def _text(ratio: Interval, n_prompts: int, differ: int) -> str:

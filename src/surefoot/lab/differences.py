@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from surefoot.core.errors import ConfigError
 from surefoot.lab.records import Gate, Pair, Run, Side
 
 Again = Literal["same", "other", "none"]
@@ -69,9 +70,12 @@ def may_differ(run: Run) -> frozenset[str]:
 
 
 def recorded(gates: Iterable[Gate]) -> tuple[Difference, ...]:
-    """The differences that the record knows of, written again already."""
+    """The differences that the record knows of, written again already. Raises: ConfigError when it was not ours."""
     last = [gate for gate in gates if gate.name == "lossless"][-1:]
-    return tuple(Difference(**each) for gate in last for each in gate.details.get("differences", ()))
+    try:
+        return tuple(Difference(**each) for gate in last for each in gate.details.get("differences", ()))
+    except TypeError as error:
+        raise ConfigError(f"the gate lossless of the record lists differences that cannot be read: {error}") from error
 
 
 def gate(run: Run, pairs: Iterable[Pair], found: Sequence[Difference]) -> Gate:

@@ -94,9 +94,10 @@ def _excluded(analysis: Analysis) -> Iterator[str]:
     yield ""
     yield f"{len(excluded)} of {len(analysis.pairs)} pairs left out:"
     for pair in excluded[:_MOST_PAIRS]:
-        yield f"  {_pair(pair)}: {'; '.join(pair.reasons)}"
+        more = f" (and {len(pair.reasons) - 1} more)" if len(pair.reasons) > 1 else ""
+        yield f"  {_pair(pair)}: {pair.reasons[0]}{more}"
     if len(excluded) > _MOST_PAIRS:
-        yield f"  and {len(excluded) - _MOST_PAIRS} more, which the report lists"
+        yield f"  and {len(excluded) - _MOST_PAIRS} more pairs, which the report lists"
 
 
 def _pair(pair: PairPoint) -> str:
