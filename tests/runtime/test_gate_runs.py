@@ -82,6 +82,10 @@ def test_near_tie_settings_need_the_users_word_where_drafts_are_used() -> None:
     allowed = replace(model, config=replace(model.config, allow_near_ties=True))
     gates.check_near_ties(allowed, gates.NAMES)
     assert gates.near_tie_below(allowed) == 0.0, "twice the delta of the toy, whose rows are exact"
+    model.target.caps = replace(model.target.caps, row_class="row-dependent")  # type: ignore[misc]
+    gates.check_near_ties(allowed, ["rows", "baseline"])
+    with pytest.raises(NotEligible, match="no drafts to try"):
+        gates.check_near_ties(allowed, ["contamination"])
 
 
 # --- again, alone ----------------------------------------------------------------------------------------------------

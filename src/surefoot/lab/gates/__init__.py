@@ -102,10 +102,16 @@ def near_tie_below(model: Model) -> float:
 def check_near_ties(model: Model, names: Sequence[str]) -> None:
     """Raises: NotEligible where these settings need the user's word for near ties, and a gate would use drafts."""
     caps = model.target.caps
-    if caps.row_class == "identical" or model.config.allow_near_ties or not {"lossless", "contamination"} & set(names):
+    if caps.row_class == "identical" or not {"lossless", "contamination"} & set(names):
         return
     settings = ", ".join(f"{key} {value}" for key, value in rows.deciding(caps).items())
-    raise NotEligible(
-        f"on {caps.backend} ({settings}) rows of a block are not known to equal single rows: measure that with --only "
-        "rows, and try the other gates with --allow-near-ties."
-    )
+    if caps.row_class == "row-dependent":
+        raise NotEligible(
+            f"on {caps.backend} ({settings}) a row's result depends on the rows beside it, so there are no drafts to "
+            "try: measure that with --only rows, or choose other settings."
+        )
+    if not model.config.allow_near_ties:
+        raise NotEligible(
+            f"on {caps.backend} ({settings}) rows of a block are not known to equal single rows: measure that with "
+            "--only rows, and try the other gates with --allow-near-ties."
+        )
