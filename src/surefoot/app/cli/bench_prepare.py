@@ -19,7 +19,7 @@ from surefoot.core.types import Ids
 from surefoot.engine.config import Config
 from surefoot.engine.generator import Model
 from surefoot.lab import arms as arm_texts
-from surefoot.lab import gates, setup, tuning, workloads
+from surefoot.lab import gates, machine, setup, tuning, validity, workloads
 from surefoot.lab.gates.baseline import LIMIT
 from surefoot.lab.records import Arm, Gate, Run
 from surefoot.lab.setup import Wanted, Writers
@@ -177,7 +177,12 @@ def _chosen(arm: Arm, writers: Writers, others: Mapping[str, Ids], budget: int, 
         context.interrupts.check()
         context.console.status(what)
 
+    watch = machine.Watch()
+    watch.start()
     found = tuning.choose(arm, writers.by, others, n_tokens=min(tuning.N_TOKENS, budget), show=show)
+    load = validity.busy(watch.stop(), machine.look().cores)
+    if load:
+        found = replace(found, chosen=f"{found.chosen}; meanwhile {load}, so another length may be as fast")
     context.console.status("")
     context.console.note(errors.as_line(f"{found.label}: {found.chosen}"))
     return found
