@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from surefoot.lab import stats
 from surefoot.lab.analysis import Analysis, Row, Word
@@ -77,8 +78,10 @@ class Beside:
 
 
 def title(runs: Sequence[NamedRun]) -> str:
-    """The models of the runs."""
-    return words.and_list(list(dict.fromkeys(words.shown(run.analysis.facts.model.get("model")) for run in runs)))
+    """The models of the runs; of a whole path its last part."""
+    names = [words.shown(run.analysis.facts.model.get("model")) for run in runs]
+    short = [PurePath(name).name if PurePath(name).is_absolute() else name for name in names]
+    return words.and_list(list(dict.fromkeys(name or "a model" for name in short)))
 
 
 def when(analysis: Analysis) -> str:
@@ -117,7 +120,7 @@ def checks(analysis: Analysis) -> tuple[Check, ...]:
     found = list(_same_text(analysis))
     found += [Check(gate.passed, gate.name, gate.text) for gate in analysis.gates.values()]
     found += [
-        Check(None, name, "this gate was not run: `surefoot gate` runs it")
+        Check(None, name, "this gate was not run: 'surefoot gate MODEL' runs it")
         for name in ("rows", "lossless", "baseline", "contamination")
         if name not in analysis.gates
     ]
@@ -245,6 +248,8 @@ def _baseline(rows: Sequence[Row]) -> str:
 
 def _foot(rows: Sequence[Row]) -> str:
     used, prompts = [row.pairs_used for row in rows], [row.prompts for row in rows]
+    if not max(used):
+        return "no pair was left"
     tokens = [row.prompt_tokens for row in rows]
     length = _span(min(each.low for each in tokens), max(each.high for each in tokens))
     of_prompts = f"{_span(min(prompts), max(prompts))} prompts of {length} tokens"
