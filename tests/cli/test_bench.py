@@ -268,3 +268,28 @@ def test_a_record_in_the_way_is_left_alone(tiny: Path, tmp_path: Path) -> None:
     assert_refused(done, USAGE, "is there already")
     assert (tmp_path / "mine").read_text() == "keep"
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_runtime_that_fails_leaves_what_was_measured(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from surefoot.core.errors import TargetError
+    from surefoot.lab import bench as runner
+
+    record, real = tmp_path / "run.jsonl", runner._measure
+
+    def failing(planned: Any, *rest: Any) -> Pair:
+        if planned.number == 2:
+            raise TargetError("out of luck", backend="toy", operation="extend")
+        return real(planned, *rest)
+
+    monkeypatch.setattr(runner, "_measure", failing)
+    done = bench(tiny, *SMALL, "--out", record)
+    assert done.code == 4
+    kept, failed = done.err.splitlines()[-2:]
+    assert f"surefoot bench --resume {record}" in kept
+    assert "out of luck" in failed
+    assert len(store.load(record).pairs) == 2
+    monkeypatch.undo()
+    assert bench("--resume", record).code == 0
+    assert [pair.number for pair in store.load(record).pairs] == list(range(PAIRS))

@@ -149,8 +149,11 @@ def _measure(
         )
     except KeyboardInterrupt:
         interrupted = True
-    finally:
+    except Exception:
         context.console.status("")
+        context.console.note(f"what was measured is kept; to go on: 'surefoot bench --resume {store.path}'.")
+        raise
+    context.console.status("")
     return _finish(args, context, store.path, interrupted)
 
 
