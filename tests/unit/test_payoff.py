@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from cost_curves import SEED, context, curve
 from hypothesis import given
@@ -134,3 +136,13 @@ def test_a_verdict_needs_counts() -> None:
         verdict(curve(SEED), [0.5], 0, 848)
     with pytest.raises(ConfigError, match="survival of one draft token"):
         verdict(curve(SEED), [], 5, 848)
+
+
+def test_the_interval_is_the_spread_of_accepted_tokens_and_of_both_costs() -> None:
+    """By hand: half of the drafts hold for two tokens, half for none, so A is 0 or 2."""
+    found = verdict(fit_curve(published({1: 1.0, 2: 1.0, 3: 1.0}, 0)), [0.5, 0.5], 400, 0)
+    assert found.gain == pytest.approx(2.0)
+    of_tokens = (1.0 + 4 / 1600) / 400 / 2.0**2
+    spread = 1.96 * math.sqrt(of_tokens + 2 * 0.02**2)
+    assert math.log(found.high / found.gain) == pytest.approx(spread)
+    assert math.log(found.gain / found.low) == pytest.approx(spread)

@@ -117,6 +117,7 @@ def test_bytes_and_dispatch_are_one_figure_where_the_bandwidth_is_unknown() -> N
 def test_host_and_context_can_bind_too() -> None:
     assert what_binds(curve(SEED, host_s=0.1), 848).binds == "host"
     points = [*published({1: 1.0, 2: 1.0}, 100), *published({1: 9.0, 2: 9.0}, 900)]
-    assert what_binds(fit_curve(points), 900).binds == "context"
+    deep = what_binds(fit_curve(points), 900)
+    assert (deep.binds, deep.context_s, deep.fixed_s) == ("context", pytest.approx(9.0), 0.0)
     with pytest.raises(ConfigError, match="two row counts"):
         what_binds(fit_curve(published({1: 1.0}, 0)), 0)

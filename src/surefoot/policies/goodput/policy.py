@@ -223,14 +223,15 @@ class GoodputPolicy:
             spent_s, tokens = self._drafting
             self._drafting = (spent_s * RATE_MEMORY + round.draft_s, tokens * RATE_MEMORY + max(1, round.drafted))
             self._token_s = self._drafting[0] / self._drafting[1]
-        if round.extend_s <= 0:
+        # As a sweep counts: until the host has the result, which some runtimes give to the judge, and rolled back.
+        forward_s = round.extend_s + round.judge_s + round.commit_s - self._host_s
+        if forward_s <= 0:
             return
-        host_s = round.judge_s + round.commit_s
-        self._served[round.width].append(Served(round.width, round.depth, round.extend_s, host_s))
+        self._served[round.width].append(Served(round.width, round.depth, forward_s, 0.0))
         self._n_served += 1
         self._widest = max(self._widest, round.width)
         expected_s = self._costs[min(round.evaluated, self._cap)] - self._host_s
-        surprise = max(round.extend_s / expected_s, expected_s / round.extend_s) if round.evaluated else 1.0
+        surprise = max(forward_s / expected_s, expected_s / forward_s) if round.evaluated else 1.0
         due = self._n_served % (LOOK_AGAIN if self._calibrated else ENOUGH) == 0
         if due or (self._calibrated and surprise > SURPRISE):
             self._calibrated = True

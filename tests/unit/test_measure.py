@@ -1,0 +1,301 @@
+"""The sweep is unbiased on machines that are noisy, drift, stall, flip their mode or throttle; and says that they
+did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from surefoot.core.errors import ConfigError
+from surefoot.core.plateaus import staircase
+from surefoot.core.types import Ids, as_ids
+from surefoot.lab import measure as module
+from surefoot.lab.measure import LEAST_TURNS, MOST_TURNS, SPAN, Progress, Sweep, measure
+from surefoot.lab.steadiness import Sample, corrected, steadiness, turn_paces
+from surefoot.targets.toy import Options, ToyTarget
+
+ROWS = (*range(1, 11), 12, 16)
+DEPTHS = (16, 64)
+TEXT = as_ids(np.random.default_rng(0).integers(0, 24, 64 + SPAN + 17))
+ROLLBACK_S = 0.002
+
+
+def truth(rows: int, depth: int) -> float:
+    """Seconds of a round on this machine: a staircase, dearer the deeper and the wider, and a rollback."""
+    level = 0.020 if rows <= 3 else 0.029 if rows <= 8 else 0.046
+    return level + 2e-5 * depth * (1 + rows / 8) + ROLLBACK_S
+
+
+@dataclass
+class Machine:
+    """A clock that the rounds of its sessions move. pace(busy): how many times slower it is when it has worked so many
+    seconds; noise: of each round."""
+
+    pace: Callable[[float], float] = lambda busy: 1.0
+    noise: float = 0.0
+    stalls: float = 0.0
+    seed: int = 0
+    now: float = 50.0
+    busy: float = 0.0
+    opened: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.seed)
+        self.target = ToyTarget(Options(vocab_size=24, max_length=4096, max_rows=32))
+
+    def clock(self) -> float:
+        return self.now
+
+    def spend(self, seconds: float) -> None:
+        slow = self.pace(self.busy) * float(np.exp(self.rng.normal(0, self.noise)))
+        took = seconds * slow * (20.0 if self.rng.random() < self.stalls else 1.0)
+        self.now += took
+        self.busy += took
+
+    def open(self) -> Any:
+        self.opened.append(Timed(self))
+        return self.opened[-1]
+
+
+class Timed:
+    """A toy session whose work takes time on its machine. The forward is done when the host reads it, not before."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._inner, self._machine, self._due = machine.target.open(), machine, 0.0
+        self.blocks: list[tuple[int, list[int]]] = []
+        self.closed = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def prefill(self, ids: Ids) -> Any:
+        self._machine.spend(0.001 * len(ids))
+        return self._inner.prefill(ids)
+
+    def extend(self, block: Ids) -> Any:
+        self.blocks.append((self._inner.length, block.tolist()))
+        self._due = truth(len(block), self._inner.length) - ROLLBACK_S
+        return Late(self, self._inner.extend(block))
+
+    def settle(self) -> None:
+        self._machine.spend(self._due)
+        self._due = 0.0
+
+    def commit(self, keep: int) -> None:
+        self._machine.spend(ROLLBACK_S)
+        self._inner.commit(keep)
+
+    def reset(self, keep: int = 0) -> None:
+        self._machine.now += 100.0  # nobody may count this
+        self._inner.reset(keep)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Late:
+    """Scores of a forward that runs when they are asked for."""
+
+    def __init__(self, session: Timed, scores: Any) -> None:
+        self._session, self._scores = session, scores
+
+    def argmax(self) -> Any:
+        self._session.settle()
+        return self._scores.argmax()
+
+
+def sweep(machine: Machine, **options: Any) -> Sweep:
+    return measure(machine.open, TEXT, machine.clock, rows=ROWS, depths=DEPTHS, **{"limit_s": 1e9, **options})
+
+
+def misses(found: Sweep) -> np.ndarray:
+    """Relative error of c_v(S), by row count and depth."""
+    curve = found.curve()
+    return np.asarray(
+        [
+            curve.relative(rows, depth) / (truth(rows, depth + SPAN // 2) / truth(1, depth + SPAN // 2)) - 1
+            for rows in ROWS[1:]
+            for depth in DEPTHS
+        ]
+    )
+
+
+def test_on_a_quiet_machine_it_is_exact_and_stops_at_once() -> None:
+    machine = Machine()
+    found = sweep(machine)
+    assert found.stopped == "narrow"
+    assert found.wide == ()
+    assert max(sample.turn for sample in found.samples) == LEAST_TURNS - 1
+    curve = found.curve(host_s=0.0005, can_pad=True)
+    for rows in ROWS:
+        for depth in DEPTHS:
+            # The depth grows by a token a round, up to SPAN.
+            assert truth(rows, depth) <= curve.direct_s(rows, depth) <= truth(rows, depth + SPAN + 1)
+    assert (curve.host_s, curve.can_pad) == (0.0005, True)
+    assert staircase(curve, 16).tops[:2] == (2, 7)
+    assert found.steadiness().kind == "steady"
+    assert all(session.closed for session in machine.opened)
+
+
+@pytest.mark.parametrize(
+    ("machine", "kind"),
+    [
+        pytest.param(lambda seed: Machine(noise=0.03, seed=seed), "steady", id="noise"),
+        pytest.param(lambda seed: Machine(noise=0.03, stalls=0.02, seed=seed), "steady", id="stalls"),
+        pytest.param(lambda seed: Machine(lambda busy: 1 + busy / 60, 0.03, seed=seed), "drift", id="drift"),
+        pytest.param(
+            lambda seed: Machine(lambda busy: 1.6 if busy > 9 else 1.0, 0.03, seed=seed), "throttled", id="throttle"
+        ),
+        pytest.param(
+            lambda seed: Machine(lambda busy: 2.0 if 6 < busy < 11 else 1.0, 0.03, seed=seed), "two modes", id="flip"
+        ),
+    ],
+)
+def test_relative_costs_are_unbiased_and_the_machine_is_told(machine: Callable[[int], Machine], kind: str) -> None:
+    errors, kinds = [], []
+    # Twenty turns at least, so that the trouble falls into the sweep.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "LEAST_TURNS", 20)
+        for seed in range(4):
+            found = sweep(machine(seed))
+            errors.append(misses(found))
+            kinds.append(found.steadiness().kind)
+    assert np.abs(np.mean(errors)) < 0.01
+    assert np.quantile(np.abs(errors), 0.95) < 0.05
+    assert kinds.count(kind) >= 3
+
+
+def test_uncorrected_a_throttle_would_have_bent_the_curve() -> None:
+    """What the correction is for: the same samples, each taken as it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "LEAST_TURNS", 20)
+        found = sweep(Machine(lambda busy: 1.6 if busy > 9 else 1.0, 0.03, seed=1))
+        patch.setattr(module, "turn_paces", lambda samples: dict.fromkeys(range(MOST_TURNS), 1.0))
+        raw = misses(found)
+    assert np.abs(raw).max() > 2 * np.abs(misses(found)).max()
+
+
+def test_stalls_are_kept_and_named() -> None:
+    found = sweep(Machine(stalls=0.03, seed=2))
+    seen = found.steadiness()
+    slow = [sample for sample in found.samples if sample.seconds > 0.2]
+    assert slow
+    assert set(slow) <= set(seen.outliers)
+    assert seen.stalls >= len([sample for sample in slow if sample.seconds > 0.3])
+    assert found.curve().direct_s(4, 16) == pytest.approx(truth(4, 24), rel=0.02)
+
+
+def test_samples_that_fall_into_two_groups_are_no_basis() -> None:
+    rng = np.random.default_rng(0)
+    found = sweep(Machine(lambda busy: float(rng.choice([1.0, 2.0])), 0.01))
+    assert found.steadiness().kind in ("restless", "two modes", "drift")
+    assert not found.steadiness().steady
+    assert found.stopped == "turns"
+    assert found.wide
+
+
+def test_noisy_row_counts_get_more_samples_than_quiet_ones() -> None:
+    class Picky(Machine):
+        def spend(self, seconds: float) -> None:
+            wide = seconds > 0.04
+            self.now += seconds * float(np.exp(self.rng.normal(0, 0.15 if wide else 0.003)))
+
+    found = sweep(Picky())
+    counts = {rows: sum(sample.rows == rows for sample in found.samples) for rows in ROWS}
+    assert counts[12] > 2 * counts[4]
+    assert counts[1] == max(counts.values())  # the pace of every turn
+
+
+def test_the_time_limit_is_kept_but_for_the_turns_that_medians_need() -> None:
+    machine = Machine(noise=0.3)
+    found = sweep(machine, limit_s=12.0)
+    assert found.stopped == "time"
+    assert found.wide
+    turn_s = sum(truth(rows, depth) for rows in ROWS for depth in DEPTHS)
+    short = sweep(Machine(noise=0.3), limit_s=0.0)
+    assert max(sample.turn for sample in short.samples) == LEAST_TURNS - 1
+    assert short.seconds < 100.0 * len(DEPTHS) * 10 + 20 * turn_s
+
+
+def test_the_order_is_random_and_blocks_are_the_real_text() -> None:
+    machine = Machine()
+    found = sweep(machine, seed=3)
+    first, second = ([(s.rows, s.depth) for s in found.samples if s.turn == turn] for turn in (0, 1))
+    assert sorted(first) == sorted(second)
+    assert first != second
+    assert first != sorted(first)
+    for session in machine.opened:
+        for length, block in session.blocks:
+            assert block == TEXT[length : length + len(block)].tolist()
+    assert {len(block) for length, block in machine.opened[0].blocks} == set(ROWS)
+    again = sweep(Machine(), seed=3)
+    assert [(s.rows, s.depth) for s in again.samples] == [(s.rows, s.depth) for s in found.samples]
+
+
+def test_the_first_rounds_of_a_shape_are_apart() -> None:
+    class Compiling(Machine):
+        seen: set[float]
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            self.seen = set()
+
+        def spend(self, seconds: float) -> None:
+            self.now += seconds + (5.0 if round(seconds, 2) not in self.seen else 0.0)
+            self.seen.add(round(seconds, 2))
+
+    found = sweep(Compiling())
+    assert found.warm_s > 15
+    assert found.steadiness().kind == "steady"
+
+
+def test_progress_is_shown() -> None:
+    shown: list[Progress] = []
+    found = sweep(Machine(), show=shown.append, limit_s=1000.0)
+    assert [each.turn for each in shown] == list(range(1, LEAST_TURNS + 1))
+    assert shown[-1].wide == 0
+    assert 0 < shown[0].share < shown[-1].share <= 1
+    assert found.seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "depths", "says"),
+    [
+        ((2, 3), (16,), "row count 1"),
+        ((), (16,), "row count 1"),
+        ((1, 2), (0,), "depths of at least 1"),
+        ((1, 2), (500,), "text of 535"),
+    ],
+)
+def test_sweeps_that_cannot_be_are_refused(rows: Sequence[int], depths: Sequence[int], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        measure(Machine().open, TEXT, lambda: 0.0, rows=rows, depths=depths)
+
+
+def test_sessions_are_closed_when_a_runtime_fails() -> None:
+    machine = Machine()
+
+    def broken() -> Any:
+        session = machine.open()
+        if len(machine.opened) == 2:
+            session.prefill = None
+        return session
+
+    with pytest.raises(TypeError):
+        measure(broken, TEXT, machine.clock, rows=ROWS, depths=DEPTHS)
+    assert machine.opened[0].closed
+
+
+def test_paces_and_costs_are_told_apart() -> None:
+    """By hand: turn 1 was twice as slow as the others."""
+    costs = {1: 1.0, 2: 3.0, 4: 5.0}
+    paces = {0: 1.0, 1: 2.0, 2: 1.0}
+    samples = [Sample(turn, rows, 8, 0.0, cost * pace) for turn, pace in paces.items() for rows, cost in costs.items()]
+    assert turn_paces(samples) == pytest.approx(paces)
+    for (rows, _), seconds in corrected(samples, turn_paces(samples)).items():
+        assert seconds == pytest.approx([costs[rows]] * 3)
+    assert steadiness(samples).slowest == pytest.approx(2.0)
