@@ -23,6 +23,7 @@ from surefoot.policies.goodput.acceptance import Acceptance
 from surefoot.policies.goodput.ledger import FLOOR, Ledger
 from surefoot.policies.goodput.policy import GoodputPolicy, Options
 from surefoot.policies.goodput.watched import Watched, depth_of
+from surefoot.testing.conformance import check_policy
 
 TIMED = Options(reproducible=False)
 PLAN = Options()
@@ -52,7 +53,7 @@ class World:
         self.on_s = self.off_s = self.slowest_draft_s = 0.0
         self.rounds: list[Round] = []
 
-    def round(self, offered: int, draft_s: float, accepts: Callable[[int], int]) -> None:
+    def round(self, offered: int, draft_s: float, accepts: Callable[[int], int], per_token: bool = False) -> None:
         """One round: `offered` tokens are proposed, and accepts(kept) of them hold."""
         state = State(1000, self.depth, self.emitted)
         budget = self.policy.budget(state)
@@ -64,7 +65,7 @@ class World:
         # A token that was cut may still turn out right, to lure; one that was scored and rejected may not.
         lured = kept == 0 and n > 0 and accepts(0) > 0
         ids = (*[7] * held, 7 if lured else 1)
-        took_s = draft_s if asked else 0.0
+        took_s = draft_s * (n if per_token else asked)
         forward_s = self.truth.price(kept + 1, self.depth).seconds
         done = Round(
             ids,
@@ -130,6 +131,18 @@ def test_the_floor_holds_for_any_drafter(
         assert world.keeps_the_floor()
 
 
+@given(costs, acts, st.integers(1, 12), st.floats(0, 0.5))
+@settings(max_examples=100)
+def test_the_floor_holds_without_a_clock_where_the_plan_is_true(
+    seconds: list[float], script: list[Any], repeats: int, token_s: float
+) -> None:
+    truth = fit_curve(published(dict(enumerate(seconds, 1)), 0))
+    world = World(GoodputPolicy(Options(draft_ms=1e3 * token_s), truth), truth)
+    for offered, _, act in script * repeats:
+        world.round(offered, token_s, accepting(act, offered), per_token=True)
+        assert world.keeps_the_floor()
+
+
 @pytest.mark.parametrize("options", [PLAN, TIMED], ids=["reproducible", "timed"])
 @pytest.mark.parametrize("name", [SEED, "torch-fp32-smol135m-200", "llama-Q8_0-smol-200", "mlx-fp32-smol-200"])
 @pytest.mark.parametrize("act", ["wrong", "trap", "some"])
@@ -143,7 +156,7 @@ def test_the_floor_over_a_long_text_of_traps(options: Options, name: str, act: s
 
 def test_without_the_ledger_the_trap_breaks_the_floor(monkeypatch: pytest.MonkeyPatch) -> None:
     """That the property is not true of itself: the expectation alone is fooled for ever."""
-    monkeypatch.setattr(Ledger, "may_lose", lambda self, seconds, worst_round_s: True)
+    monkeypatch.setattr(Ledger, "may_lose", lambda *_: True)
     truth = curve("torch-fp32-smol135m-200")
     world = World(GoodputPolicy(TIMED, truth), truth)
     for _ in range(1500):
@@ -258,6 +271,27 @@ def test_served_rounds_override_the_sweep() -> None:
 
 
 @pytest.mark.parametrize("options", [PLAN, TIMED], ids=["reproducible", "timed"])
+@pytest.mark.parametrize("name", [SEED, "torch-fp32-smol135m-200"])
+def test_it_keeps_the_contract_with_a_curve_too(options: Options, name: str) -> None:
+    for seed in range(3):
+        check_policy(lambda: GoodputPolicy(options, curve(name, can_pad=True)), seed=seed)
+
+
+@pytest.mark.parametrize("slow", [0.5, 1.0, 2.0])
+def test_a_sweep_of_another_day_is_brought_up_to_the_machine_of_today(slow: float) -> None:
+    """All rows cost slow times what was swept: the lengths are those of the sweep, and the floor is kept in true
+    seconds."""
+    swept = curve("torch-fp32-smol135m-200")
+    today = fit_curve(published({line.rows: slow * line.at(0) for line in swept.lines}, 0))
+    world = World(GoodputPolicy(TIMED, swept), today)
+    for _ in range(600):
+        world.round(16, 0.0, accepting("trap", 16))
+    assert world.keeps_the_floor()
+    good = replay(text([right()] * 2000), GoodputPolicy(TIMED, swept), today)
+    assert np.mean(lengths(good.rounds[20:-5])) > 12
+
+
+@pytest.mark.parametrize("options", [PLAN, TIMED], ids=["reproducible", "timed"])
 def test_without_a_curve_it_drafts_what_nearly_any_machine_pays_for(options: Options) -> None:
     truth = curve(SEED)
     good = replay(text([right()] * 300), GoodputPolicy(options, None), truth)
@@ -350,11 +384,13 @@ def test_the_ledger_allows_one_worst_round_and_a_per_cent() -> None:
     ledger = Ledger()
     assert ledger.may_lose(2.0, 2.0)
     assert not ledger.may_lose(2.1, 2.0)
-    ledger.enter(round_s=3.0, plain_s=1.0)
+    ledger.enter_scored(round_s=3.0, swept_s=1.0, probe_s=0.0)
     assert not ledger.may_lose(0.1, 2.0)
-    ledger.enter(round_s=100.0, plain_s=100.0)
+    ledger.enter_plain(round_s=100.0, draft_s=0.0, probe_s=0.0)
     assert ledger.may_lose(FLOOR * 101.0, 2.0)
     assert not ledger.may_lose(FLOOR * 101.0 + 0.01, 2.0)
+    # Plain decoding turns out to be twice as fast as was swept: more was lost than was believed.
+    assert (ledger.lost_s(), ledger.lost_s(0.5), ledger.off_s(0.5)) == (2.0, 2.5, 100.5)
 
 
 def test_it_stays_inside_of_the_sweep_and_of_its_option() -> None:
@@ -363,6 +399,12 @@ def test_it_stays_inside_of_the_sweep_and_of_its_option() -> None:
     assert GoodputPolicy(Options(draft_len=4), seed).budget(State(1000, 0, 1)) == 4
     assert GoodputPolicy(PLAN, seed).budget(State(3, 0, 1)) == 3
     assert GoodputPolicy(PLAN, fit_curve(published({1: 0.01}, 0))).budget(State(9, 0, 1)) == 0
+
+
+def test_a_curve_that_is_0_at_the_start_of_the_context_divides_nothing() -> None:
+    steep = fit_curve([*published({1: 0.001, 2: 0.001}, 200), *published({1: 0.010, 2: 0.010}, 400)])
+    assert steep.direct_s(1, 0) == 0.0
+    check_policy(lambda: GoodputPolicy(PLAN, steep))
 
 
 @pytest.mark.parametrize(

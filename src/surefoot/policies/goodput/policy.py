@@ -44,6 +44,10 @@ REACH = 2
 """chosen: on the clock, a round has at most twice the rows of the widest one served so far, so that a sweep that was
 wrong costs a few rows and not sixteen before it is corrected; a right one is at its longest in five rounds."""
 
+UNTOLD = 0.5
+"""chosen: on the clock, until six rounds were served, half of the worst round may be risked, as the machine may be
+twice as fast as it was during the sweep."""
+
 LOOK_AGAIN = 32
 KEPT = 48
 SURPRISE = 1.25
@@ -161,7 +165,8 @@ class GoodputPolicy:
             return wanted if self._may_lose(self._token_s * wanted) else 0
         probe = min(PROBE_LEN, longest)
         probe_s = self._token_s * probe
-        self._probing = self._may_lose(probe_s) and self._ledger.may_probe(probe_s, self._plain_s)
+        may_probe = self._ledger.may_probe(probe_s, self._plain_s, self._scale)
+        self._probing = may_probe and self._may_lose(probe_s)
         return probe if self._probing else 0
 
     def _value(self, tokens: float, draft_len: int) -> float:
@@ -183,7 +188,8 @@ class GoodputPolicy:
         return self._cap if self._options.reproducible else min(self._cap, REACH * self._widest - 1)
 
     def _may_lose(self, seconds: float) -> bool:
-        return self._ledger.may_lose(seconds, max(self._costs))
+        untold = not self._options.reproducible and self._n_served < ENOUGH
+        return self._ledger.may_lose(seconds, max(self._costs) * (UNTOLD if untold else 1.0), self._scale)
 
     def _follow(self, round: Round) -> None:
         """What became of every draft that is still being followed; the newest tells whether the text follows it."""
@@ -208,10 +214,12 @@ class GoodputPolicy:
         draft_s, forward_s = self._token_s * round.drafted, self._costs[scored]
         if not self._options.reproducible:
             draft_s, forward_s = round.draft_s, round.extend_s + round.judge_s + round.commit_s
-        # A round without drafts takes what plain decoding takes, whatever the curve says.
-        plain_s = self._plain_s * len(round.new_ids) if scored else forward_s
         probe_s = draft_s if self._probing else 0.0
-        self._ledger.enter(draft_s + forward_s, plain_s, probe_s)
+        if scored:
+            swept_s = self._plain_s / self._scale * len(round.new_ids)
+            self._ledger.enter_scored(draft_s + forward_s, swept_s, probe_s)
+        else:
+            self._ledger.enter_plain(forward_s, draft_s, probe_s)
         paid_s = draft_s - probe_s + (forward_s if scored else self._plain_s)
         self._paid = self._paid * RATE_MEMORY + paid_s / self._plain_s
         self._got = self._got * RATE_MEMORY + len(round.new_ids)
@@ -232,7 +240,7 @@ class GoodputPolicy:
         self._widest = max(self._widest, round.width)
         expected_s = self._costs[min(round.evaluated, self._cap)] - self._host_s
         surprise = max(forward_s / expected_s, expected_s / forward_s) if round.evaluated else 1.0
-        due = self._n_served % (LOOK_AGAIN if self._calibrated else ENOUGH) == 0
+        due = self._n_served % (LOOK_AGAIN if self._n_served >= LOOK_AGAIN else ENOUGH) == 0
         if due or (self._calibrated and surprise > SURPRISE):
             self._calibrated = True
             self._use(reestimated(self._swept, [each for width in self._served.values() for each in width]))
@@ -247,13 +255,14 @@ class GoodputPolicy:
         self._look(0)
 
     def _look(self, depth: int) -> None:
-        """Have the seconds of rounds at this depth at hand: _costs[k] of one with k drafts, the drafter's time not
-        in."""
+        """Seconds of rounds at this depth: _costs[k] of one with k drafts, without the drafter's own time."""
+        depth = max(1, depth)  # a curve may say that nothing costs nothing
         if depth == self._depth:
             return
         self._depth = depth
         self._costs = [forward_s + self._host_s for forward_s in self._table.at(depth)[: self._cap + 1]]
         self._plain_s = self._costs[0]
+        self._scale = self._plain_s / (self._swept.direct_s(1, depth) + self._swept.host_s)
         self._worth_s = min(1.0, self._paid / self._got) * self._plain_s
 
 
