@@ -94,7 +94,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
 
 
 def line(outcome: Gate | NotRun, console: Console) -> str:
-    """One line for people."""
+    """One line for people; under that of the baseline, one with the settings of the vendor."""
     from surefoot.lab.gates import NotRun
 
     if isinstance(outcome, NotRun):
@@ -102,7 +102,11 @@ def line(outcome: Gate | NotRun, console: Console) -> str:
     word = console.styled("passed ", "32") if outcome.passed else console.styled("FAILED ", "31")
     bound = "at least" if outcome.name == "baseline" else "at most"
     figure = f"{outcome.figure:.3g} {outcome.unit} ({bound} {outcome.limit:.3g})"
-    return f"{outcome.name:<14} {word}  {figure}: {errors.as_line(outcome.text)}"
+    told = f"{outcome.name:<14} {word}  {figure}: {errors.as_line(outcome.text)}"
+    if "vendor" not in outcome.details:
+        return told
+    given = ", ".join(f"{key} {value}" for key, value in outcome.details["settings"].items())
+    return f"{told}\n{'':<24}{outcome.details['vendor']} ran with {given}"
 
 
 def _opening(model: Model) -> str:

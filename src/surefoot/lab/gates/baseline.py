@@ -97,7 +97,6 @@ def judge(found: Comparison, row_class: RowClass, tolerance: float) -> Gate:
         words.append(
             f"undecided, the interval is {ratios.high - ratios.low:.2f} wide: close other programs and run it again"
         )
-    words.append("the vendor ran with " + ", ".join(f"{key} {value}" for key, value in found.settings.items()))
     return Gate(
         name="baseline",
         passed=speed == "good" and not wrong,

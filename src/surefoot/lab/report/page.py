@@ -185,7 +185,7 @@ def differences(runs: Sequence[NamedRun]) -> tuple[tuple[str, tuple[str, ...]], 
 
 def settings(runs: Sequence[NamedRun]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Every setting of any run, with the value of each run."""
-    each = [words.settings(run.analysis.facts) for run in runs]
+    each = [words.settings(run.analysis.facts, run.analysis.gates) for run in runs]
     names = dict.fromkeys(name for one in each for name in one)
     return tuple((name, tuple(one.get(name, numbers.ABSENT) for one in each)) for name in names)
 

@@ -213,7 +213,7 @@ def _gates(analysis: Analysis) -> _Rows:
 
 
 def _settings(analysis: Analysis) -> _Rows:
-    for name, value in words.settings(analysis.facts).items():
+    for name, value in words.settings(analysis.facts, analysis.gates).items():
         yield {"setting": name, "value": value}
     yield {"setting": "command", "value": words.command_line(analysis.facts)}
 

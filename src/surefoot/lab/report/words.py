@@ -8,6 +8,7 @@ from typing import Any
 
 from surefoot.lab import stats
 from surefoot.lab.analysis import Facts, Row, Word
+from surefoot.lab.records import Gate
 
 GLYPHS: Mapping[Word, str] = {"faster": "▲", "slower": "▼", "no difference": "=", "undecided": "?", "none": "\u2013"}
 """Each verdict has a shape of its own, so that no colour need be seen."""
@@ -75,7 +76,7 @@ def command_line(facts: Facts) -> str:
     return shlex.join(words if words[:1] == ["surefoot"] else ["surefoot", *words])
 
 
-def settings(facts: Facts) -> dict[str, str]:
+def settings(facts: Facts, gates: Mapping[str, Gate]) -> dict[str, str]:
     """Everything that decides the numbers, as a name and a text each. An absent value says so."""
     flat: dict[str, str] = {"surefoot": facts.surefoot, "begun": facts.when}
     flat["ended"] = {"complete": "complete", "time": "out of time", None: "not: the record has no end"}[facts.complete]
@@ -86,6 +87,9 @@ def settings(facts: Facts) -> dict[str, str]:
     flat["seed"] = str(facts.seed)
     flat["output budgets"] = f"{and_list([str(each) for each in facts.budgets])} tokens"
     flat["pairs wanted"] = str(facts.pairs_wanted)
+    baseline = gates.get("baseline")
+    if baseline is not None and "vendor" in baseline.details:
+        flat.update(_flat(f"baseline by {baseline.details['vendor']}", baseline.details["settings"]))
     for arm in facts.arms:
         flat[f"arm {arm.label}"] = _arm(
             KINDS[arm.kind], {**arm.drafts, **{f"policy {k}": v for k, v in arm.policy.items()}, **arm.peer}, arm.chosen
