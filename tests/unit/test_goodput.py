@@ -291,6 +291,34 @@ def test_a_sweep_of_another_day_is_brought_up_to_the_machine_of_today(slow: floa
     assert np.mean(lengths(good.rounds[20:-5])) > 12
 
 
+def test_a_wrong_sweep_costs_a_round_or_two_more_than_the_floor_even_against_traps() -> None:
+    """Each row count wrong by a tenth, the machine up to twice as fast or as slow as it was: at most 2.5 worst
+    rounds."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        seconds = np.sort(rng.uniform(1, 6, int(rng.integers(2, 10))))
+        wrong = seconds * rng.choice([0.5, 0.7, 1.5, 2.0]) * np.exp(rng.normal(0, 0.1, len(seconds)))
+        swept, truth = (
+            fit_curve(published(dict(enumerate(each.tolist(), 1)), 0)) for each in (seconds, np.asarray(wrong))
+        )
+        world = World(GoodputPolicy(TIMED, swept), truth)
+        for _ in range(200):
+            world.round(8, 0.0, accepting("trap" if rng.random() < 0.9 else "right", 8))
+            assert world.on_s <= 1.01 * world.off_s + 2.5 * world.worst_round_s
+
+
+def test_on_the_clock_a_round_is_left_plain_now_and_then() -> None:
+    """Where drafts always hold nobody would see any more what plain decoding costs."""
+    seed = curve(SEED)
+    rounds = replay(text([right()] * 3000), GoodputPolicy(TIMED, seed), seed).rounds
+    plain = [number for number, each in enumerate(rounds[:-5]) if not each.evaluated]
+    assert len(plain) >= 5
+    assert np.diff(plain).max() <= 65
+    assert len(plain) < 0.05 * len(rounds)
+    never = replay(text([right()] * 3000), GoodputPolicy(PLAN, seed), seed).rounds
+    assert all(each.evaluated for each in never[1:-5])
+
+
 @pytest.mark.parametrize("options", [PLAN, TIMED], ids=["reproducible", "timed"])
 def test_without_a_curve_it_drafts_what_nearly_any_machine_pays_for(options: Options) -> None:
     truth = curve(SEED)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
 from surefoot.core.cost import CostCurve, PriceTable, fit_curve, published
 from surefoot.core.errors import ConfigError
-from surefoot.core.served import ENOUGH, Served, reestimated
 from surefoot.core.types import Draft, Round, State
 from surefoot.policies.goodput.acceptance import Acceptance
 from surefoot.policies.goodput.ledger import Ledger
+from surefoot.policies.goodput.observed import Observed
 from surefoot.policies.goodput.watched import Watched, depth_of
 
 # chosen: eight times the widest row sweep (32 rows), so that only a slip of the finger is refused.
@@ -19,7 +18,7 @@ LIMIT_DRAFT_LEN = 256
 ASSUMED_ROW = 0.45
 ASSUMED_S = 0.02
 ASSUMED_ROWS = 17
-"""measured: on 12 of 13 runtimes of a 2-core x86 machine, SmolLM2, 4 to 16 rows cost less than 1 + 0.45 for each row
+"""measured: on 12 of 13 runtimes of a 2-core x86 machine, SmolLM2, 4 to 16 rows cost at most 1 + 0.45 for each row
 behind the first (2.35, 4.15 and 7.75 times one row at 4, 8 and 16); 20 ms for one row is their middle. 17 rows is the
 default sweep."""
 
@@ -40,19 +39,9 @@ RATE_START = 8.0
 WATCHED = 8
 """chosen: drafts that are followed at once; in a long copy that nobody scores there is a new one each round."""
 
-REACH = 2
-"""chosen: on the clock, a round has at most twice the rows of the widest one served so far, so that a sweep that was
-wrong costs a few rows and not sixteen before it is corrected; a right one is at its longest in five rounds."""
-
 UNTOLD = 0.5
 """chosen: on the clock, until six rounds were served, half of the worst round may be risked, as the machine may be
 twice as fast as it was during the sweep."""
-
-LOOK_AGAIN = 32
-KEPT = 48
-SURPRISE = 1.25
-"""chosen: served rounds between two corrections of the curve, and how many of each row count it is corrected by; a
-drafted round that takes this much more or less than expected calls for one at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +94,12 @@ class GoodputPolicy:
         self._acceptance = Acceptance()
         self._ledger = Ledger()
         self._watched: list[Watched] = []
-        self._served: defaultdict[int, deque[Served]] = defaultdict(lambda: deque(maxlen=KEPT))
-        self._n_served = 0
-        self._widest = 1
+        self._observed = None if options.reproducible else Observed(self._swept)
         self._probing = False
         self._last = ("", 0)
         self._streak = 0
         self._asked = False
         self._token_s = options.draft_ms / 1e3
-        self._drafting = (0.0, 0.0)
         self._paid, self._got = RATE_START, RATE_START
         self._use(self._swept)
 
@@ -148,16 +134,19 @@ class GoodputPolicy:
         self._look(round.depth)
         self._follow(round)
         self._book(round)
-        if not self._options.reproducible:
-            self._correct(round)
+        if self._observed is not None:
+            self._correct(self._observed, round)
 
     def _wanted(self, state: State) -> int:
         """The budget, before it is noted that one was given."""
         longest = min(self._cap, state.room)
         if longest < 1 or not self._calibrated:
             return 0
-        if not self._options.reproducible and not self._drafting[1]:
-            longest = min(longest, PROBE_LEN)  # nobody knows yet what this drafter takes
+        if self._observed is not None:
+            if self._observed.wants_plain:
+                return 0
+            if self._observed.token_s is None:
+                longest = min(longest, PROBE_LEN)  # nobody knows yet what this drafter takes
         if self._token_s * self._cap <= CHEAP * self._plain_s:
             return longest if self._may_lose(self._token_s * longest) else 0
         wanted = self._best(self._last, longest, self._token_s)
@@ -185,10 +174,10 @@ class GoodputPolicy:
 
     def _longest(self) -> int:
         """Draft tokens that may be scored now."""
-        return self._cap if self._options.reproducible else min(self._cap, REACH * self._widest - 1)
+        return self._cap if self._observed is None else min(self._cap, self._observed.reach)
 
     def _may_lose(self, seconds: float) -> bool:
-        untold = not self._options.reproducible and self._n_served < ENOUGH
+        untold = self._observed is not None and not self._observed.told
         return self._ledger.may_lose(seconds, max(self._costs) * (UNTOLD if untold else 1.0), self._scale)
 
     def _follow(self, round: Round) -> None:
@@ -212,7 +201,7 @@ class GoodputPolicy:
         """Enter the round, in seconds of the clock, or in those of the plan where no clock may count."""
         scored = min(round.evaluated, self._cap)
         draft_s, forward_s = self._token_s * round.drafted, self._costs[scored]
-        if not self._options.reproducible:
+        if self._observed is not None:
             draft_s, forward_s = round.draft_s, round.extend_s + round.judge_s + round.commit_s
         probe_s = draft_s if self._probing else 0.0
         if scored:
@@ -225,25 +214,15 @@ class GoodputPolicy:
         self._got = self._got * RATE_MEMORY + len(round.new_ids)
         self._worth_s = min(1.0, self._paid / self._got) * self._plain_s
 
-    def _correct(self, round: Round) -> None:
+    def _correct(self, observed: Observed, round: Round) -> None:
         """Let served rounds override the sweep, and the drafter's own time what was said of it."""
-        if round.drafted or round.draft_s > CHEAP * self._plain_s:
-            spent_s, tokens = self._drafting
-            self._drafting = (spent_s * RATE_MEMORY + round.draft_s, tokens * RATE_MEMORY + max(1, round.drafted))
-            self._token_s = self._drafting[0] / self._drafting[1]
-        # As a sweep counts: until the host has the result, which some runtimes give to the judge, and rolled back.
-        forward_s = round.extend_s + round.judge_s + round.commit_s - self._host_s
-        if forward_s <= 0:
-            return
-        self._served[round.width].append(Served(round.width, round.depth, forward_s, 0.0))
-        self._n_served += 1
-        self._widest = max(self._widest, round.width)
         expected_s = self._costs[min(round.evaluated, self._cap)] - self._host_s
-        surprise = max(forward_s / expected_s, expected_s / forward_s) if round.evaluated else 1.0
-        due = self._n_served % (LOOK_AGAIN if self._n_served >= LOOK_AGAIN else ENOUGH) == 0
-        if due or (self._calibrated and surprise > SURPRISE):
-            self._calibrated = True
-            self._use(reestimated(self._swept, [each for width in self._served.values() for each in width]))
+        curve = observed.learn(round, expected_s, self._host_s)
+        if observed.token_s is not None:
+            self._token_s = observed.token_s
+        if curve is not None:
+            self._calibrated = self._calibrated or observed.told
+            self._use(curve)
             self._look(round.depth)
 
     def _use(self, curve: CostCurve) -> None:
