@@ -33,7 +33,7 @@ class Size:
 FULL = Size((256, 512), 8, None, None)
 """chosen: both budgets, because drafts gain as the text grows; six pairs are the fewest that have an interval
 (lab/stats.py), and two may be left out."""
-QUICK = Size((96,), 6, 3, 2)
+QUICK = Size((96,), 8, 3, 2)
 """chosen: under two minutes for a model of 100 million parameters on two cores."""
 
 
