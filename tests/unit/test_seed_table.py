@@ -98,11 +98,11 @@ def test_goodput_is_at_least_the_best_fixed_length(workload: str) -> None:
     "process", [Copying(0.02, 18, 0.4, 0.25), Copying(0.3, 3, 1.0, 0.0), Copying(0.05, 30, 0.3, 0.6)], ids=repr
 )
 def test_the_exact_speed_is_that_of_a_long_text(process: Copying) -> None:
-    trace = write(process, 40_000, N_PROMPT, 1)
+    trace = write(process, 12_000, N_PROMPT, 1)
     for k in (1, 2, 5, 8):
         seconds = replay(trace, fixed.FixedPolicy(fixed.Options(k)), curve(SEED)).seconds
         exact = speedup(process, k, curve(SEED), context(SEED))
-        assert plain_s(trace, curve(SEED)) / seconds == pytest.approx(exact, rel=0.02)
+        assert plain_s(trace, curve(SEED)) / seconds == pytest.approx(exact, rel=0.03)
 
 
 def test_the_oracle_is_above_all_of_it() -> None:
