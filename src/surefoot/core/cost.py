@@ -6,9 +6,9 @@ Two conventions, never mixed: `rows` (S) are what a forward scores, the root inc
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -154,12 +154,8 @@ class CostCurve:
                 f"the cost of {rows} rows was asked for, and {self.lines[0].rows} to {self.max_rows} were measured; "
                 "measure wider, or draft less"
             )
-        for below, above in pairwise(self.lines):
-            if rows == below.rows:
-                return below, below
-            if below.rows < rows < above.rows:
-                return below, above
-        return self.lines[-1], self.lines[-1]
+        above = bisect_left(self.lines, rows, key=lambda line: line.rows)
+        return self.lines[above if self.lines[above].rows == rows else above - 1], self.lines[above]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

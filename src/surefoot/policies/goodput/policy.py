@@ -241,7 +241,7 @@ class GoodputPolicy:
         self._depth = depth
         self._costs = [forward_s + self._host_s for forward_s in self._table.at(depth)[: self._cap + 1]]
         self._plain_s = self._costs[0]
-        self._scale = self._plain_s / (self._swept.direct_s(1, depth) + self._swept.host_s)
+        self._scale = self._plain_s / (self._swept.lines[0].at(depth) + self._swept.host_s)
         self._worth_s = min(1.0, self._paid / self._got) * self._plain_s
 
 
