@@ -21,7 +21,10 @@ HOPELESS = 0.01
 _BOUNDS = (0, 1, 2, 3, 4, 5, 7, 9, 13, 17, 33)
 """chosen: single lengths while they are common, then ranges that double."""
 
-_BUCKETS = tuple(max(number for number, bound in enumerate(_BOUNDS) if bound <= length) for length in range(34))
+_N = len(_BOUNDS)
+_LONGEST = 512
+_BUCKETS = tuple(max(number for number, bound in enumerate(_BOUNDS) if bound <= n) for n in range(2 * _LONGEST))
+"""Lengths that are counted together have the same number. A table, because every round asks some fifty times."""
 
 
 class _Count:
@@ -32,6 +35,20 @@ class _Count:
     def __init__(self) -> None:
         self.judged = self.accepted = 0.0
         self.at = 0
+
+
+class _Drafter:
+    """What was counted of one drafter. Holds changing state: the counts.
+
+    agreed: by the bucket of the tokens that agreed before; exact: by match, streak and position, as one number.
+    """
+
+    __slots__ = ("agreed", "exact", "whole")
+
+    def __init__(self) -> None:
+        self.whole = _Count()
+        self.agreed = [_Count() for _ in _BOUNDS]
+        self.exact: dict[int, _Count] = {}
 
 
 class Acceptance:
@@ -46,9 +63,8 @@ class Acceptance:
 
     def __init__(self) -> None:
         self._now = 0
-        self._whole: dict[str, _Count] = {}
-        self._agreed: dict[tuple[str, int], _Count] = {}
-        self._exact: dict[tuple[str, int, int, int], _Count] = {}
+        self._drafters: dict[str, _Drafter] = {}
+        self._unknown = _Drafter()  # nothing is ever counted here
 
     def pass_by(self, tokens: int) -> None:
         """So many tokens were written: what was counted before them fades."""
@@ -56,12 +72,15 @@ class Acceptance:
 
     def survival(self, source: str, match_len: int, streak: int, draft_len: int) -> list[float]:
         """The chance of each position from 1 on to be accepted with all before it, up to draft_len or `HOPELESS`."""
-        whole = self._believe(self._whole.get(source), PRIOR, PRIOR_WEIGHT)
-        match, held, before = _bucket(match_len), _bucket(streak), max(match_len, streak)
+        drafter = self._drafters.get(source, self._unknown)
+        match_len, streak = min(match_len, _LONGEST), min(streak, _LONGEST)
+        whole = self._believe(drafter.whole, PRIOR, PRIOR_WEIGHT)
+        cells, before = _cells(match_len, streak), max(match_len, streak)
         lived, chances = 1.0, []
         for position in range(1, draft_len + 1):
-            agreed = self._believe(self._agreed.get((source, _bucket(before + position - 1))), whole, PARENT_WEIGHT)
-            lived *= self._believe(self._exact.get((source, match, held, _bucket(position))), agreed, PARENT_WEIGHT)
+            chance = self._believe(drafter.agreed[_BUCKETS[before + position - 1]], whole, PARENT_WEIGHT)
+            count = drafter.exact.get(cells + _BUCKETS[position])
+            lived *= chance if count is None else self._believe(count, chance, PARENT_WEIGHT)
             chances.append(lived)
             if lived < HOPELESS:
                 break
@@ -69,24 +88,27 @@ class Acceptance:
 
     def learn(self, source: str, match_len: int, streak: int, position: int, accepted: bool) -> None:
         """Count a token whose fate is known and all before which were accepted."""
+        if source not in self._drafters:
+            self._drafters[source] = _Drafter()
+        drafter = self._drafters[source]
+        match_len, streak = min(match_len, _LONGEST), min(streak, _LONGEST)
+        cell = _cells(match_len, streak) + _BUCKETS[position]
         for count in (
-            self._whole.setdefault(source, _Count()),
-            self._agreed.setdefault((source, _bucket(max(match_len, streak) + position - 1)), _Count()),
-            self._exact.setdefault((source, _bucket(match_len), _bucket(streak), _bucket(position)), _Count()),
+            drafter.whole,
+            drafter.agreed[_BUCKETS[max(match_len, streak) + position - 1]],
+            drafter.exact.get(cell) or drafter.exact.setdefault(cell, _Count()),
         ):
             faded = MEMORY ** (self._now - count.at)
             count.judged = count.judged * faded + 1.0
             count.accepted = count.accepted * faded + accepted
             count.at = self._now
 
-    def _believe(self, count: _Count | None, prior: float, weight: float) -> float:
+    def _believe(self, count: _Count, prior: float, weight: float) -> float:
         """The mean of the Beta law that began at the prior."""
-        if count is None:
-            return prior
         faded = MEMORY ** (self._now - count.at)
         return (count.accepted * faded + weight * prior) / (count.judged * faded + weight)
 
 
-def _bucket(length: int) -> int:
-    """Lengths that are counted together have the same number."""
-    return _BUCKETS[length] if length < len(_BUCKETS) else _BUCKETS[-1]
+def _cells(match_len: int, streak: int) -> int:
+    """The number of the first cell of this match length and streak."""
+    return (_BUCKETS[match_len] * _N + _BUCKETS[streak]) * _N
