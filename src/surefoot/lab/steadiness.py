@@ -3,6 +3,7 @@ modes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,6 +11,7 @@ from statistics import median
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from surefoot.core.plateaus import fit
 
@@ -21,7 +23,7 @@ STALL = 5.0
 """chosen: half as much again is no rounding of a clock, and five times is a pause of the system, whatever it was."""
 
 PACE_NOISE = 0.03
-"""chosen: of the median over a turn of a dozen row counts, on a machine that does something else, too."""
+"""chosen: at least, of the median over a turn of a dozen row counts, on a machine that does something else, too."""
 
 SAME = 1.05
 """measured: differences under 5 % between sweeps on one machine are noise."""
@@ -37,6 +39,7 @@ MIXED = 0.10
 outliers."""
 
 Kind = Literal["steady", "drift", "throttled", "two modes", "restless"]
+Doubles = npt.NDArray[np.float64]
 Place = tuple[int, int]
 """Rows and depth."""
 
@@ -113,20 +116,28 @@ def steadiness(samples: Sequence[Sample]) -> Steadiness:
     stalls = sum(ratio > STALL for _, ratio in ratios)
     turns = sorted(paces)
     values = np.asarray([paces[turn] for turn in turns])
-    pieces = fit(np.arange(1.0, len(values) + 1), values, PACE_NOISE * values)
+    pieces = fit(np.arange(1.0, len(values) + 1), values, _noise(values) * values)
     levels = [piece.at(at + 1) for piece in pieces for at in (piece.first, piece.last - 1)]
     slowest = max(levels) / min(levels)
     jump = max((b.at(b.first + 1) / a.at(a.last) for a, b in pairwise(pieces)), default=1.0)
-    return Steadiness(paces, outliers, stalls, *_judged(levels, slowest, jump, _mixed(samples)))
+    return Steadiness(paces, outliers, stalls, *_judged(levels, slowest, jump, _mixed(corrected(samples, paces))))
 
 
-def _mixed(samples: Sequence[Sample]) -> bool:
-    """Whether samples of one kind fall into two groups within the turns."""
-    by_place: dict[Place, list[float]] = {}
-    for each in samples:
-        by_place.setdefault((each.rows, each.depth), []).append(each.seconds)
+def _noise(paces: Doubles) -> float:
+    """One standard deviation of a pace, as a share, from neighbouring turns, so that jumps and drifts are not in it.
+
+    Source: the median absolute difference of neighbours by that of a normal law.
+    """
+    if len(paces) < 2:
+        return PACE_NOISE
+    between = float(np.median(np.abs(np.diff(np.log(paces)))))
+    return max(PACE_NOISE, between / (0.6745 * math.sqrt(2)))
+
+
+def _mixed(by_place: Mapping[Place, Sequence[float]]) -> bool:
+    """Whether samples of one kind, the paces of their turns taken out, still fall into two groups."""
     high = sum(value > OUTLIER * float(np.quantile(v, 0.25)) for v in by_place.values() for value in v)
-    return high > MIXED * len(samples)
+    return high > MIXED * sum(map(len, by_place.values()))
 
 
 def _judged(levels: Sequence[float], slowest: float, jump: float, mixed: bool) -> tuple[Kind, float, str]:
@@ -134,12 +145,12 @@ def _judged(levels: Sequence[float], slowest: float, jump: float, mixed: bool) -
 
     levels: the pace at both ends of each stretch; jump: the largest sudden slowing.
     """
+    if mixed:
+        return "restless", slowest, (
+            "samples of one and the same kind fall into two groups: something else uses this machine by fits and "
+            "starts; close it, or fix the clock rate, and measure again"
+        )  # fmt: skip
     if slowest <= SAME:
-        if mixed:
-            return "restless", slowest, (
-                "samples of one and the same kind fall into two groups: something else uses this machine by fits and "
-                "starts; close it, or fix the clock rate, and measure again"
-            )  # fmt: skip
         return "steady", slowest, "the machine kept its pace"
     top = levels.index(max(levels))
     before, after = min(levels[: top + 1]), min(levels[top:])
