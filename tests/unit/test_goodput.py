@@ -21,6 +21,7 @@ from surefoot.lab.replay import NOTHING, Offer, Trace, plain_s, replay
 from surefoot.policies import goodput
 from surefoot.policies.goodput.acceptance import Acceptance
 from surefoot.policies.goodput.ledger import FLOOR, Ledger
+from surefoot.policies.goodput.observed import Observed
 from surefoot.policies.goodput.policy import GoodputPolicy, Options
 from surefoot.policies.goodput.watched import Watched, depth_of
 from surefoot.testing.conformance import check_policy
@@ -62,8 +63,8 @@ class World:
         draft = Draft(as_ids([7] * n), source="d") if n else EMPTY_DRAFT
         kept = self.policy.cut(draft) if asked else 0
         held = min(accepts(kept), kept)
-        # A token that was cut may still turn out right, to lure; one that was scored and rejected may not.
-        lured = kept == 0 and n > 0 and accepts(0) > 0
+        # The first token that was cut may still turn out right; one that was scored and rejected may not.
+        lured = kept < n and accepts(kept) > kept
         ids = (*[7] * held, 7 if lured else 1)
         took_s = draft_s * (n if per_token else asked)
         forward_s = self.truth.price(kept + 1, self.depth).seconds
@@ -305,6 +306,53 @@ def test_a_wrong_sweep_costs_a_round_or_two_more_than_the_floor_even_against_tra
         for _ in range(200):
             world.round(8, 0.0, accepting("trap" if rng.random() < 0.9 else "right", 8))
             assert world.on_s <= 1.01 * world.off_s + 2.5 * world.worst_round_s
+
+
+def test_on_the_clock_the_rows_double_at_the_most() -> None:
+    flat = fit_curve(published(dict.fromkeys(range(1, 18), 0.04), 0))
+    rounds = replay(text([right()] * 300), GoodputPolicy(TIMED, flat), flat).rounds
+    widest = 1
+    for each in rounds:
+        assert each.rows <= 2 * widest
+        widest = max(widest, each.rows)
+    assert widest == 17
+    told = replay(text([right()] * 300), GoodputPolicy(PLAN, flat), flat).rounds
+    assert max(lengths(told[:3])) == 16
+
+
+def test_on_the_clock_a_surprise_is_heeded_at_once() -> None:
+    """In mid-text, drafts still holding, four rows and more become ten times dearer."""
+    seed = curve(SEED)
+    dearer = {line.rows: line.at(848) * (10.0 if line.rows > 3 else 1.0) for line in seed.lines}
+    world = World(GoodputPolicy(TIMED, seed), seed)
+    for _ in range(200):
+        world.round(16, 0.0, accepting("right", 16))
+    assert np.mean(lengths(world.rounds[-20:])) > 6
+    world.truth = fit_curve(published(dearer, 848))
+    for _ in range(64):
+        world.round(16, 0.0, accepting("right", 16))
+    assert sum(each.rows > 3 for each in world.rounds[200:]) <= 10
+
+
+@pytest.mark.parametrize("pace", [0.1, 0.7, 1.0, 4.0, 30.0])
+def test_whatever_the_sweep_said_a_few_rounds_tell_the_true_cost(pace: float) -> None:
+    observed = Observed(curve(SEED))
+    found = curve(SEED)
+    for number in range(12):
+        due = pace * 0.0369
+        seen = Round((1,), 0, 0, 0, 848, 1, 1, extend_s=due)
+        found = observed.learn(seen, found.direct_s(1, 848), 0.0) or found
+        assert observed.told == (number >= 5)
+    assert found.direct_s(1, 848) == pytest.approx(pace * 0.0369, rel=0.01)
+
+
+def test_single_stalls_do_not_make_the_past_forgotten() -> None:
+    observed, found = Observed(curve(SEED)), curve(SEED)
+    for number in range(60):
+        due = 0.0369 * (20.0 if number % 7 == 5 else 1.0)
+        seen = Round((1,), 0, 0, 0, 848, 1, 1, extend_s=due)
+        found = observed.learn(seen, found.direct_s(1, 848), 0.0) or found
+    assert found.direct_s(1, 848) == pytest.approx(0.0369)
 
 
 def test_on_the_clock_a_round_is_left_plain_now_and_then() -> None:

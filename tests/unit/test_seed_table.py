@@ -15,6 +15,7 @@ from cost_curves import SEED, context, curve, data
 
 from surefoot.core.errors import ConfigError
 from surefoot.core.ports import Policy
+from surefoot.core.types import Round
 from surefoot.lab.copying import Copying, fit_copying, speedup, write
 from surefoot.lab.oracle import oracle
 from surefoot.lab.replay import Trace, plain_s, replay
@@ -92,6 +93,20 @@ def test_goodput_is_at_least_the_best_fixed_length(workload: str) -> None:
     texts = fitted(workload)
     best = max(texts.fixed(k) for k in range(1, 9))
     assert texts.speed(lambda: GoodputPolicy(Options(), curve(SEED))) >= best
+
+
+def test_a_token_is_worth_what_it_lately_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where drafts make the text fast, a doubtful draft must not be paid for at the price of plain decoding."""
+    texts, seed = fitted("tools"), curve(SEED)
+    book = GoodputPolicy._book
+
+    def plain_price(self: GoodputPolicy, round: Round) -> None:
+        book(self, round)
+        self._paid = self._got
+
+    found = texts.speed(lambda: GoodputPolicy(Options(), seed))
+    monkeypatch.setattr(GoodputPolicy, "_book", plain_price)
+    assert found > 1.03 * texts.speed(lambda: GoodputPolicy(Options(), seed))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from statistics import median
 
 from surefoot.core.cost import CostCurve
 from surefoot.core.served import ENOUGH, Served, reestimated
@@ -22,7 +23,9 @@ KEPT = 48
 mood than during the sweep), and how many of each row count it is corrected by."""
 
 SURPRISE = 1.25
-"""chosen: a round that takes this much more or less than expected calls for a correction at once."""
+IN_A_ROW = 3
+"""chosen: a round that takes this much more or less than expected calls for a correction at once; three of one row
+count, the same way, are no stalls: the machine has changed, and what was served before is of another one."""
 
 DRAFT_MEMORY = 0.98
 """chosen: the drafter's time is the mean of about its last 50 proposals."""
@@ -79,12 +82,26 @@ class Observed:
         self._n_served += 1
         self._widest = max(self._widest, round.width)
         self._count(round.evaluated > 0)
+        self._forget(round.width)
+        ratio = forward_s / expected_s if expected_s > 0 else 1.0
+        surprised = not 1 / SURPRISE < ratio < SURPRISE
         period = LOOK_AGAIN if self._n_served >= LOOK_AGAIN else ENOUGH
-        ratio = forward_s / expected_s if expected_s > 0 else SURPRISE
-        surprised = round.evaluated > 0 and not 1 / SURPRISE < ratio < SURPRISE
         if self._n_served % period and not surprised:
             return None
         return reestimated(self._swept, [each for width in self._served.values() for each in width])
+
+    def _forget(self, width: int) -> None:
+        """Drop what was served before the machine changed, where the last rounds of this row count agree that it
+        did."""
+        served = list(self._served[width])
+        before, latest = served[:-IN_A_ROW], served[-IN_A_ROW:]
+        if not before:
+            return
+        usual = median(each.extend_s for each in before)
+        if min(each.extend_s for each in latest) > SURPRISE * usual or (
+            max(each.extend_s for each in latest) < usual / SURPRISE
+        ):
+            self._served[width] = deque(latest, maxlen=KEPT)
 
     def _draft(self, round: Round) -> None:
         if round.drafted or round.draft_s > IDLE * round.extend_s:

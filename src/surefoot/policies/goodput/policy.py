@@ -39,10 +39,6 @@ RATE_START = 8.0
 WATCHED = 8
 """chosen: drafts that are followed at once; in a long copy that nobody scores there is a new one each round."""
 
-UNTOLD = 0.5
-"""chosen: on the clock, until six rounds were served, half of the worst round may be risked, as the machine may be
-twice as fast as it was during the sweep."""
-
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -177,8 +173,7 @@ class GoodputPolicy:
         return self._cap if self._observed is None else min(self._cap, self._observed.reach)
 
     def _may_lose(self, seconds: float) -> bool:
-        untold = self._observed is not None and not self._observed.told
-        return self._ledger.may_lose(seconds, max(self._costs) * (UNTOLD if untold else 1.0), self._scale)
+        return self._ledger.may_lose(seconds, max(self._costs), self._scale)
 
     def _follow(self, round: Round) -> None:
         """What became of every draft that is still being followed; the newest tells whether the text follows it."""
