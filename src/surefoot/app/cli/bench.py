@@ -79,7 +79,7 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
 
 def _add_how_much(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--tokens", metavar="N,M", help="lengths of the texts, each in rows of its own; else 256,512")
-    group.add_argument("--pairs", type=int, metavar="N", help="pairs in each row of the table; else 6")
+    group.add_argument("--pairs", type=int, metavar="N", help="pairs in each row of the table; else 8")
     group.add_argument(
         "--each", type=int, metavar="N", help="different prompts of each workload; else one for each pair"
     )

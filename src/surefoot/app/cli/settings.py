@@ -103,7 +103,7 @@ def _add_drafts(group: argparse._ArgumentGroup) -> None:
 
 def _add_parts(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--drafts", metavar="NAME", help="how to guess ahead: ngram, or off")
-    group.add_argument("--policy", metavar="NAME", help="how to choose the draft length: additive or fixed")
+    group.add_argument("--policy", metavar="NAME", help="how to choose the draft length: additive, fixed or goodput")
     group.add_argument(
         "--draft-len", type=int, metavar="N", help="tokens to guess: each round, or at the most (additive)"
     )
