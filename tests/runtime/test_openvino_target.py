@@ -133,6 +133,7 @@ def test_caps_say_what_decides_the_bits(folder: Any) -> None:
     assert caps.settings["KV_CACHE_PRECISION"] == "f32"
     assert caps.settings["INFERENCE_PRECISION_HINT"] == "f32"
     assert caps.settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] == "0"
+    assert caps.settings["ENABLE_CPU_PINNING"] == "False"
     assert caps.settings["weights"] == "fp16"
     assert caps.row_class == "identical"
     assert (caps.vocab_size, caps.max_length) == (211, 256)
