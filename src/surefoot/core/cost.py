@@ -189,19 +189,24 @@ class PriceTable:
         return seconds
 
 
-def point(rows: int, depth: int, samples_s: Sequence[float]) -> Point:
-    """The median of the samples with its interval.
+def rank_below(n: int) -> int:
+    """k, such that the kth smallest and the kth largest of n samples enclose the median at `LEVEL`; 0 for too few.
 
     Source: W. R. Thompson, Annals of Mathematical Statistics 7:122, 1936: order statistics, exact for any law.
     """
-    if not samples_s or not all(math.isfinite(each) and each > 0 for each in samples_s):
-        raise ConfigError(f"{rows} rows at {depth} tokens: samples must be positive seconds; got {list(samples_s)!r}")
-    ordered = sorted(samples_s)
-    n, median = len(ordered), float(np.median(ordered))
     below, k = 0.0, 0
     while below + math.comb(n, k) / 2**n <= (1 - LEVEL) / 2:
         below += math.comb(n, k) / 2**n
         k += 1
+    return k
+
+
+def point(rows: int, depth: int, samples_s: Sequence[float]) -> Point:
+    """The median of the samples with its interval."""
+    if not samples_s or not all(math.isfinite(each) and each > 0 for each in samples_s):
+        raise ConfigError(f"{rows} rows at {depth} tokens: samples must be positive seconds; got {list(samples_s)!r}")
+    ordered = sorted(samples_s)
+    median, k = float(np.median(ordered)), rank_below(len(ordered))
     low, high = (ordered[k - 1], ordered[-k]) if k else (ordered[0], ordered[-1])
     return Point(rows, depth, median, low, high, max(NOISE, (high - low) / 2 / 1.96 / median), tuple(samples_s))
 

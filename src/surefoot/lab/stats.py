@@ -19,8 +19,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-LEVEL = 0.95
-"""chosen: what the field prints."""
+from surefoot.core.cost import LEVEL, rank_below
 
 MIN_VALUES = 6
 """Source: Hartigan 1969; fewer than 6 values have fewer than 2 / 0.05 subsets, so that no interval reaches 95 %."""
@@ -82,18 +81,11 @@ def grouped_interval(ratios: Sequence[float], groups: Sequence[str]) -> Interval
 
 
 def median_interval(values: Sequence[float]) -> Interval | None:
-    """The median with the interval that its order statistics give; None where there are fewer than `MIN_VALUES`.
-
-    Source: W. R. Thompson, Annals of Mathematical Statistics 7:122, 1936: exact for any continuous law.
-    """
+    """The median with the interval that its order statistics give; None where there are fewer than `MIN_VALUES`."""
     n = len(values)
     if n < MIN_VALUES:
         return None
-    ordered = sorted(values)
-    below, k = 0.0, 0
-    while below + math.comb(n, k) / 2**n <= (1 - LEVEL) / 2:
-        below += math.comb(n, k) / 2**n
-        k += 1
+    ordered, k = sorted(values), rank_below(n)
     return Interval(float(np.median(ordered)), ordered[k - 1], ordered[-k], n)
 
 
