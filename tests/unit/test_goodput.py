@@ -13,17 +13,17 @@ from cost_curves import SEED, curve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from surefoot.core.acceptance import Acceptance
 from surefoot.core.cost import CostCurve, fit_curve, published
 from surefoot.core.errors import ConfigError
 from surefoot.core.payoff import FREE, DraftCost
 from surefoot.core.types import EMPTY_DRAFT, Draft, Round, State, as_ids
+from surefoot.core.watched import Watched, depth_of
 from surefoot.lab.replay import NOTHING, Offer, Trace, plain_s, replay
 from surefoot.policies import goodput
-from surefoot.policies.goodput.acceptance import Acceptance
 from surefoot.policies.goodput.ledger import FLOOR, Ledger
 from surefoot.policies.goodput.observed import Observed
 from surefoot.policies.goodput.policy import GoodputPolicy, Options
-from surefoot.policies.goodput.watched import Watched, depth_of
 from surefoot.testing.conformance import check_policy
 
 TIMED = Options(reproducible=False)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from surefoot.core.acceptance import Acceptance
 from surefoot.core.cost import CostCurve, PriceTable, fit_curve, published
 from surefoot.core.errors import ConfigError
 from surefoot.core.types import Draft, Round, State
-from surefoot.policies.goodput.acceptance import Acceptance
+from surefoot.core.watched import Watched, depth_of
 from surefoot.policies.goodput.ledger import Ledger
 from surefoot.policies.goodput.observed import Observed
-from surefoot.policies.goodput.watched import Watched, depth_of
 
 # chosen: eight times the widest row sweep (32 rows), so that only a slip of the finger is refused.
 LIMIT_DRAFT_LEN = 256
