@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from surefoot.lab.plan import plan
 from surefoot.lab.records import SCHEMA, Arm, Conditions, Gate, Pair, PromptUse, Reference, Run, Side, Step
 from surefoot.lab.store import Loaded
 
@@ -88,20 +89,17 @@ def bench(
                 at_s = machine.now - began
                 side, conditions = machine.write(use.n_tokens, budget)
                 references.append(Reference(use.id, budget, at_s, side, conditions))
-    for turn in range(turns):
-        for use in uses[turn % prompts :: prompts]:
-            for budget in budgets:
-                at_s, number = machine.now - began, len(pairs)
-                on_first = bool(machine.rng.integers(2))
-                one, one_conditions = machine.write(use.n_tokens, budget, gain if on_first else 1.0)
-                other, other_conditions = machine.write(use.n_tokens, budget, 1.0 if on_first else gain)
-                pair = Pair(
-                    number, "arm", use.workload, use.id, budget, at_s, "on" if on_first else "off",
-                    one, other, one_conditions, other_conditions,
-                )  # fmt: skip
-                if on_first:
-                    pair = replace(
-                        pair, off=other, on=one, off_conditions=other_conditions, on_conditions=one_conditions
-                    )
-                pairs.append(pair)
+    lengths = {use.id: use.n_tokens for use in uses}
+    for planned in plan(run):
+        at_s, n_prompt = machine.now - began, lengths[planned.prompt]
+        on_first = planned.first == "on"
+        one, one_conditions = machine.write(n_prompt, planned.budget, gain if on_first else 1.0)
+        other, other_conditions = machine.write(n_prompt, planned.budget, 1.0 if on_first else gain)
+        pair = Pair(
+            planned.number, "arm", planned.workload, planned.prompt, planned.budget, at_s, planned.first,
+            one, other, one_conditions, other_conditions,
+        )  # fmt: skip
+        if on_first:
+            pair = replace(pair, off=other, on=one, off_conditions=other_conditions, on_conditions=one_conditions)
+        pairs.append(pair)
     return Loaded(run, (BASELINE,), tuple(references), tuple(pairs), (), None, False)

@@ -111,7 +111,7 @@ def test_no_speed_up_where_too_few_pairs_survive() -> None:
     assert [pair.number for pair in analysis.excluded] == [5, 6, 7]
     assert analysis.excluded[0].reasons == ("contention: other processes took 50 % of all cores during on",)
     assert [pair.reasons for pair in analysis.pairs if pair.number < 5] == [()] * 5
-    assert [finding.name for finding in analysis.findings] == ["contention", "no band"]
+    assert [finding.name for finding in analysis.findings] == ["contention", "no rest"]
 
 
 def test_all_pairs_spoilt_is_a_row_all_the_same() -> None:

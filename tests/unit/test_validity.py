@@ -102,16 +102,82 @@ def test_a_band_that_was_given_is_the_band() -> None:
         assert (0 in found.reasons) == out
 
 
-def test_a_slow_drift_is_found_and_the_pairs_that_left_the_band_are() -> None:
+DRIFTS: dict[str, Callable[[float], float]] = {
+    "slower": lambda share: 1 + 0.2 * share,
+    "faster": lambda share: 1.2 - 0.2 * share,
+    "to and fro": lambda share: 1 + 0.1 * np.sin(2 * np.pi * share),
+}
+"""What a machine that others share does over minutes: the time of a round, by the share of the run that is over."""
+
+
+DRIFT_S = 125.0
+
+
+def drifting(kind: str, seed: int, gain: float = 1.0) -> Loaded:
+    """A run of 32 pairs over which the machine's speed moves by a fifth."""
+    drift = DRIFTS[kind]
+    machine = Machine(seed, slow=lambda now: drift(now / DRIFT_S))
+    return bench(machine, turns=8, budgets=(17, 20), gain=gain)
+
+
+@pytest.mark.parametrize("kind", DRIFTS)
+def test_a_slow_drift_is_told_and_costs_no_pair(kind: str) -> None:
+    """A pair is seconds long: the band follows the machine, and the drift is in the output."""
+    lost = told = 0
+    for seed in SEEDS:
+        loaded = drifting(kind, seed)
+        assert 0.9 < loaded.pairs[-1].at_s / DRIFT_S < 1.1
+        found = examined(loaded)
+        lost += len(found.reasons)
+        told += names(found) == {"drift"} and "became 1" in found.findings[0].text
+    assert lost <= 0.01 * 32 * len(SEEDS)
+    assert told >= 36 or kind == "to and fro"
+
+
+@pytest.mark.parametrize("gain", [1.0, 1.03])
+@pytest.mark.parametrize("kind", DRIFTS)
+def test_a_slow_drift_bends_no_ratio(kind: str, gain: float) -> None:
+    """The sides take turns at being first, so that a drift within the pairs adds to some what it takes from others."""
+    held = rows = 0
+    off = []
+    for seed in range(85):
+        for row in analyse(drifting(kind, seed, gain)).rows:
+            assert row.ratio is not None
+            rows += 1
+            held += row.ratio.low <= gain <= row.ratio.high
+            off.append(float(np.log(row.ratio.estimate / gain)))
+    assert rows == 340
+    assert held >= 0.93 * rows
+    assert abs(np.mean(off)) < 0.001
+
+
+def test_a_throttle_half_way_is_named_and_no_pair_spans_it() -> None:
+    """By a sixth, and it stays: each half is steady, the pair in the middle is not."""
+    began, end = CLEAN
+    middle = (began + end) / 2
+    for seed in SEEDS:
+        loaded = bench(Machine(seed, slow=lambda now: 1.2 if now > middle else 1.0))
+        found = examined(loaded)
+        (step,) = [finding for finding in found.findings if finding.name == "step"]
+        assert "the machine was throttled at once: plain decoding changed by -1" in step.text
+        first = next(pair.number for pair in loaded.pairs if pair.at_s > middle)
+        assert step.pairs[0] in (first - 2, first - 1, first)
+        assert len(found.reasons) <= 2
+        assert set(found.reasons) <= {first - 2, first - 1, first}
+        spans = [pair for pair in loaded.pairs if not -0.1 < np.log(pair.ratio) < 0.1]
+        assert {pair.number for pair in spans} <= set(found.reasons)
+
+
+def test_a_run_that_drifts_far_from_the_rested_machine_loses_its_end() -> None:
+    """By two fifths, slowly: no pair leaves its neighbours, and the last ones are no longer this machine."""
     began, end = CLEAN
     for seed in SEEDS:
-        found = examined(bench(Machine(seed, slow=lambda now: 1 + 0.15 * max(now - began, 0) / (end - began))))
-        (drift,) = [finding for finding in found.findings if finding.name == "drift"]
-        assert "slower over the run" in drift.text
-        assert len(drift.pairs) >= 8
-        assert np.median(drift.pairs) > 12  # of 24
-        assert all(reason.startswith("drift: baseline") for number in drift.pairs for reason in found.reasons[number])
-        assert names(found) == {"drift"}
+        found = examined(bench(Machine(seed, slow=lambda now: 1 + 0.6 * max(now - began, 0) / (end - began))))
+        assert {"drift", "throttled"} <= names(found)
+        (throttled,) = [finding for finding in found.findings if finding.name == "throttled"]
+        assert 9 <= min(throttled.pairs) <= 15  # of 24
+        assert 23 in throttled.pairs
+        assert "from 25 % below the rested machine" in found.reasons[23][0]
 
 
 def test_a_drift_within_the_band_is_told_and_costs_no_pair() -> None:
@@ -186,14 +252,25 @@ def test_disturbed_references_do_not_make_the_band() -> None:
     assert not found.reasons
     assert [finding.text for finding in found.findings] == ["others used the machine during 4 of 8 references"]
     nothing = examined(replace(loaded, references=()))
-    assert [(finding.name, nothing.bands) for finding in nothing.findings] == [("no band", ())]
+    assert [finding.name for finding in nothing.findings] == ["no rest"]
+    assert not nothing.reasons
+    assert len(nothing.bands) == len(loaded.pairs)  # from the pairs nearby
 
 
-def test_too_few_references_make_a_wide_band() -> None:
+def test_references_slower_than_the_run_are_told_and_no_bound() -> None:
+    loaded = bench(Machine(slow=lambda now: 1.6 if now < CLEAN[0] else 1.0))
+    loaded = at_speed(loaded, 9, 15.55, 30.0)
+    found = examined(loaded)
+    assert list(found.reasons) == [9]
+    (finding,) = [finding for finding in found.findings if finding.name == "references"]
+    assert "60 % faster in the run than before it" in finding.text or "59 % faster" in finding.text
+
+
+def test_few_pairs_have_a_wide_band() -> None:
     loaded = bench(Machine())
-    (band, *_) = examined(replace(loaded, references=loaded.references[:1])).bands
+    (band, *_) = examined(replace(loaded, pairs=loaded.pairs[:6])).bands
     assert band.high / band.low == pytest.approx((1 + LIMITS.band_widest) / (1 - LIMITS.band_widest))
-    assert "1 texts at rest, 10 % up and down" in band.source
+    assert band.source == "20 % around the rested machine, since few pairs are near"
 
 
 def test_depth_is_no_throttling() -> None:
@@ -211,7 +288,7 @@ def test_short_texts_are_not_timed() -> None:
     found = examined(loaded)
     assert set(found.reasons) == {pair.number for pair in loaded.pairs}
     assert found.reasons[0][0] == "short: off wrote 8 tokens, and 16 are the least that is timed"
-    assert names(found) == {"short", "no band"}
+    assert names(found) == {"short", "no rest"}
 
 
 def disturbed(seed: int) -> Loaded:

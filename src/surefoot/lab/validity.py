@@ -14,6 +14,7 @@ from statistics import median
 import numpy as np
 
 from surefoot.lab import stats
+from surefoot.lab.pace import Course, Depth, Step, by_depth, course, fastest
 from surefoot.lab.records import Conditions, Pair, Reference, Run, Side
 
 
@@ -23,8 +24,13 @@ class Limits:
 
     others_cpu, steal_cpu. chosen: on two cores, a tenth of one; an idle system with its services takes a fifth of that.
     load_above: of the load average over the cores, where nothing else is told. chosen: one process more than cores.
-    band: half of the validity band around the rested baseline; band_widest, where the references scatter more. Source:
-    26.0 to 28.0 tok/s around 27.0, a published band on a quiet machine, is 3.7 %; chosen: 5 %, up to 10 %.
+    band: half of the validity band around what the pairs nearby lead to expect; four standard deviations where they
+    scatter more, up to band_widest. Source: 26.0 to 28.0 tok/s around 27.0, a published band on a quiet machine, is
+    3.7 %; chosen: 5 %; measured: texts seconds apart scatter by 10 % on a virtual machine whose neighbours are at work
+    (benchmarks/records/bench_hf_fp32.jsonl); chosen: two of those.
+    rested: how far below the rested machine a baseline may be whatever its neighbours are. chosen: a quarter; machines
+    that others share were seen to drift by a fifth, and the published collapse was 42 %.
+    step: a sudden change of the baseline that is no drift, in log seconds. chosen: twice the band.
     drift, drift_chance: the change over the run that is worth a word, and the chance of it without a drift.
     stall, stall_share: how many times longer than others of its kind a round must be, and what it must cost of the
     text. chosen: reported stalls were 8 to 20 times a round; a page fault or a timer is below 3 %.
@@ -36,7 +42,9 @@ class Limits:
     steal_cpu: float = 0.05
     load_above: float = 1.0
     band: float = 0.05
-    band_widest: float = 0.10
+    band_widest: float = 0.20
+    rested: float = 0.25
+    step: float = 0.10
     drift: float = 0.03
     drift_chance: float = 0.01
     stall: float = 5.0
@@ -50,8 +58,9 @@ LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """The baseline tokens per second of a rested machine, for a prompt at a budget. source: how it was found."""
+    """The baseline tokens per second at which a pair counts. pair: its number. source: how the band was found."""
 
+    pair: int
     prompt: str
     budget: int
     low: float
@@ -62,7 +71,7 @@ class Band:
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Something about the run as a whole, and the pairs that show it. name: `contention`, `stall`, `warm-up`, `drift`,
-    `band` (the baseline left it), `no band`, `short`."""
+    `step` (a sudden change), `throttled`, `too fast`, `no rest` (no references), `references`, `short`."""
 
     name: str
     text: str
@@ -92,22 +101,30 @@ def examine(run: Run, references: Sequence[Reference], pairs: Sequence[Pair], li
             mark(pair, name, text)
     steady = [pair for pair in pairs if pair.number not in reasons]
     timed = [pair for pair in pairs if pair.off.n_output >= limits.min_tokens]
-    model = _Rested(run, _at_rest(run, references, limits), timed)
-    for pair, text in _warm_up(steady, model, limits):
+    rested = _at_rest(run, references, limits)
+    depth = by_depth(run, rested, timed)
+    for pair, text in _warm_up(steady, depth, limits):
         mark(pair, "warm-up", text)
-    drift = _drift([pair for pair in steady if pair.number not in reasons], model, limits)
-    bands = _bands(run, timed, model, limits)
-    for pair in pairs:
-        band = bands.get((pair.prompt, pair.budget))
-        speed = pair.off.tokens_per_second
+    steady = [pair for pair in steady if pair.number not in reasons]
+    found = course(steady, depth, timed, limits.step)
+    levels = [depth.excess(each.prompt, each.off) for each in rested]
+    bands = _given(run.band, timed) if run.band else _bands(timed, depth, found, fastest(levels, found), limits)
+    if run.band is None:
+        for pair, text in _straddling(pairs, found.steps):
+            mark(pair, "step", text)
+    for pair in timed:
+        band, speed = bands.get(pair.number), pair.off.tokens_per_second
         if band and pair.number not in reasons and not band.low <= speed <= band.high:
-            low = speed < band.low
-            name = "drift" if drift and low == (drift < 0) else "throttled" if low else "too fast"
-            mark(pair, name, f"baseline {speed:.2f} tok/s, band {band.low:.2f} to {band.high:.2f}")
+            name = "throttled" if speed < band.low else "too fast"
+            mark(pair, name, f"baseline {speed:.2f} tok/s, band {band.low:.2f} to {band.high:.2f} ({band.source})")
     return Validity(
         reasons={number: tuple(each) for number, each in reasons.items()},
         bands=tuple(bands.values()),
-        findings=tuple(_findings(run, pairs, references, bands, marked, drift, limits)),
+        findings=(
+            *_of_pairs(marked),
+            *_of_the_machine(steady, depth, found, limits),
+            *_of_references(run, pairs, references, levels, found, limits),
+        ),
     )
 
 
@@ -169,65 +186,9 @@ def _at_rest(run: Run, references: Sequence[Reference], limits: Limits) -> list[
     return alone or timed
 
 
-class _Rested:
-    """What plain decoding should take, from the depth of a text alone: log seconds per token, straight in depth.
-
-    Holds the slope over all baselines, and the levels of the references. The slope says how attention grows with depth;
-    it comes from all texts because the references are few. Source: Theil-Sen for the slope, the median for the level.
-    """
-
-    def __init__(self, run: Run, references: Sequence[Reference], pairs: Sequence[Pair]) -> None:
-        self.lengths = {use.id: use.n_tokens for use in run.prompts}
-        texts = [(each.at_s, each.prompt, each.off) for each in references]
-        texts += [(each.at_s, each.prompt, each.off) for each in pairs]
-        self.slope = _slope([(at_s, self._depth(prompt, side), _pace(side)) for at_s, prompt, side in texts])
-        self.levels = [self.excess(each.prompt, each.off) for each in references]
-        self.level = median(self.levels) if self.levels else None
-
-    def excess(self, prompt: str, side: Side) -> float:
-        """Log seconds per token of this text, less what its depth explains."""
-        return _pace(side) - self.slope * self._depth(prompt, side)
-
-    def speed(self, prompt: str, n_output: float) -> float:
-        """Tokens per second of a rested machine."""
-        assert self.level is not None
-        return float(np.exp(-self.level - self.slope * (self.lengths[prompt] + n_output / 2)))
-
-    def _depth(self, prompt: str, side: Side) -> float:
-        return self.lengths[prompt] + side.n_output / 2
-
-
-def _pace(side: Side) -> float:
-    return float(np.log(side.decode_s / (side.n_output - 1)))
-
-
-def _slope(points: Sequence[tuple[float, float, float]]) -> float:
-    """Of the pace over the depth, from (time, depth, pace), by Theil and Sen; 0 where too few points can tell.
-
-    Only points at least 64 tokens and at most a quarter of the run apart are compared. chosen: closer depths tell
-    noise, and distant times a drift of the machine. Never below 0: no cache gets faster as it fills.
-    """
-    if len(points) > _SLOPE_POINTS:
-        points = points[:: -(-len(points) // _SLOPE_POINTS)]
-    if not points:
-        return 0.0
-    when, depth, pace = np.asarray(points, dtype=np.float64).T
-    first, second = np.triu_indices(len(depth), 1)
-    spans = depth[second] - depth[first]
-    near = np.abs(when[second] - when[first]) <= np.ptp(when) / 4
-    telling = near & (np.abs(spans) >= 64)
-    if telling.sum() < stats.MIN_VALUES:
-        return 0.0
-    return max(float(np.median((pace[second] - pace[first])[telling] / spans[telling])), 0.0)
-
-
-_SLOPE_POINTS = 400
-"""chosen: 80,000 pairs of points, a few milliseconds."""
-
-
-def _warm_up(pairs: Sequence[Pair], model: _Rested, limits: Limits) -> list[tuple[Pair, str]]:
+def _warm_up(pairs: Sequence[Pair], depth: Depth, limits: Limits) -> list[tuple[Pair, str]]:
     """The first pairs, while their baseline is slower than that of all later ones can explain."""
-    timed = [(pair, model.excess(pair.prompt, pair.off)) for pair in pairs]
+    timed = [(pair, depth.excess(pair.prompt, pair.off)) for pair in pairs]
     found: list[tuple[Pair, str]] = []
     while len(timed) - len(found) > stats.MIN_VALUES and len(found) <= len(timed) // 4:
         pair, excess = timed[len(found)]
@@ -239,63 +200,98 @@ def _warm_up(pairs: Sequence[Pair], model: _Rested, limits: Limits) -> list[tupl
     return found
 
 
-def _drift(pairs: Sequence[Pair], model: _Rested, limits: Limits) -> float:
-    """The change of the baseline's speed over the run, as a share; 0 where there is no drift."""
-    speeds = [-model.excess(pair.prompt, pair.off) for pair in pairs]
-    chance, change = stats.trend([pair.at_s for pair in pairs], speeds)
-    return change if chance < limits.drift_chance and abs(change) > limits.drift else 0.0
+def _straddling(pairs: Sequence[Pair], steps: Sequence[Step]) -> Iterable[tuple[Pair, str]]:
+    """The pairs whose drafts ran, or may have run, on the other side of a sudden change than their baseline."""
+    for step in steps:
+        text = f"the baseline changed by {100 * step.change:+.0f} % at once, and the sides may lie on both sides of it"
+        for pair in pairs:
+            between = step.before < pair.number < step.after
+            late = pair.number == step.before and pair.first == "off"
+            early = pair.number == step.after and pair.first == "on"
+            if between or late or early:
+                yield pair, text
 
 
-def _bands(run: Run, pairs: Sequence[Pair], model: _Rested, limits: Limits) -> dict[tuple[str, int], Band]:
-    """By prompt and budget; none where the user gave none and nothing was measured at rest."""
-    used = dict.fromkeys((pair.prompt, pair.budget) for pair in pairs)
-    if run.band is not None:
-        return {(prompt, budget): Band(prompt, budget, *run.band, "given") for prompt, budget in used}
-    if model.level is None:
-        return {}
+def _given(band: tuple[float, float], pairs: Sequence[Pair]) -> dict[int, Band]:
+    return {pair.number: Band(pair.number, pair.prompt, pair.budget, *band, "given") for pair in pairs}
+
+
+def _bands(pairs: Sequence[Pair], depth: Depth, found: Course, rested: float | None, limits: Limits) -> dict[int, Band]:
+    """By the number of the pair; none for a pair of which neither its neighbours nor a rested machine tell anything."""
     half = limits.band_widest
-    if len(model.levels) >= stats.MIN_VALUES:
-        half = min(max(limits.band, 4 * stats.spread(model.levels)), limits.band_widest)
-    outputs: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
-    for each in pairs:
-        outputs[each.prompt, each.budget].append(each.off.n_output)
-    source = f"{len(model.levels)} texts at rest, {100 * half:.0f} % up and down"
+    if found.noise is not None:
+        half = min(max(limits.band, 4 * found.noise), limits.band_widest)
     bands = {}
-    for prompt, budget in used:
-        speed = model.speed(prompt, median(outputs[prompt, budget]))
-        bands[prompt, budget] = Band(prompt, budget, speed * (1 - half), speed * (1 + half), source)
+    for pair in pairs:
+        expected, width = found.expected.get(pair.number, rested), half
+        if pair.number not in found.expected:
+            width = limits.band_widest
+        if expected is None:
+            continue
+        near = depth.speed(pair.prompt, pair.off, expected)
+        low, high, source = near * (1 - width), near * (1 + width), f"{100 * width:.0f} % around the pairs nearby"
+        if pair.number not in found.expected:
+            source = f"{100 * width:.0f} % around the rested machine, since few pairs are near"
+        if rested is not None:
+            least = (1 - limits.rested) * depth.speed(pair.prompt, pair.off, rested)
+            if least > low:
+                low, source = least, f"from {100 * limits.rested:.0f} % below the rested machine"
+        bands[pair.number] = Band(pair.number, pair.prompt, pair.budget, low, max(low, high), source)
     return bands
 
 
-def _findings(
-    run: Run,
-    pairs: Sequence[Pair],
-    references: Sequence[Reference],
-    bands: Mapping[tuple[str, int], Band],
-    marked: Mapping[str, Sequence[int]],
-    drift: float,
-    limits: Limits,
-) -> Iterable[Finding]:
+def _of_pairs(marked: Mapping[str, Sequence[int]]) -> Iterable[Finding]:
+    """What pairs were left out for."""
     texts = {
         "contention": "others used the machine during {n} pairs",
         "stall": "a single round stood still in {n} pairs",
         "warm-up": "the first {n} pairs ran before the machine was warm",
-        "throttled": "the baseline of {n} pairs was below that of the rested machine",
-        "too fast": "the baseline of {n} pairs was above that of the rested machine: the references were disturbed",
+        "throttled": "the baseline of {n} pairs was below that of the pairs nearby, or of the rested machine",
+        "too fast": "the baseline of {n} pairs was above that of the pairs nearby",
         "short": "a text of {n} pairs was too short to time",
     }
     for name, text in texts.items():
         numbers = tuple(dict.fromkeys(marked.get(name, ())))
         if numbers:
             yield Finding(name, text.format(n=len(numbers)).replace(" 1 pairs", " 1 pair"), numbers)
-    if drift:
-        numbers = tuple(dict.fromkeys(marked.get("drift", ())))
-        way = "slower" if drift < 0 else "faster"
-        out = f"; {len(numbers)} pairs left the band" if numbers else "; every pair stayed in the band"
-        yield Finding("drift", f"the baseline became {100 * abs(drift):.0f} % {way} over the run{out}", numbers)
-    if pairs and not bands:
-        yield Finding("no band", "nothing was measured at rest, so that a throttled run would not be seen", ())
+
+
+def _of_the_machine(pairs: Sequence[Pair], depth: Depth, found: Course, limits: Limits) -> Iterable[Finding]:
+    """How its speed moved over the run: at once, or slowly."""
+    for step in found.steps:
+        what = "was throttled" if step.change < 0 else "got faster"
+        by = f"{100 * step.change:+.0f} %"
+        text = f"the machine {what} at once: plain decoding changed by {by} after pair {step.before}"
+        yield Finding("step", text, (step.before, step.after))
+    speeds = [-depth.excess(pair.prompt, pair.off) for pair in pairs]
+    chance, change = stats.trend([pair.at_s for pair in pairs], speeds)
+    if chance < limits.drift_chance and abs(change) > limits.drift:
+        way = "slower" if change < 0 else "faster"
+        yield Finding(
+            "drift",
+            f"plain decoding became {100 * abs(np.expm1(change)):.0f} % {way} over the run; each pair is held against "
+            "the pairs nearby",
+            (),
+        )
+
+
+def _of_references(
+    run: Run,
+    pairs: Sequence[Pair],
+    references: Sequence[Reference],
+    levels: Sequence[float],
+    found: Course,
+    limits: Limits,
+) -> Iterable[Finding]:
+    """What is wrong with the texts at rest."""
+    if pairs and not levels:
+        yield Finding(
+            "no rest", "nothing was measured at rest, so that a run throttled from its start would not be seen", ()
+        )
     cores = _cores(run)
     loaded = [each.prompt for each in references if busy(each.conditions, cores, limits)]
     if loaded:
         yield Finding("references", f"others used the machine during {len(loaded)} of {len(references)} references", ())
+    gain = np.expm1(median(levels) - median(found.expected.values())) if levels and found.expected else 0.0
+    if gain > limits.band_widest:
+        yield Finding("references", f"the machine was {100 * gain:.0f} % faster in the run than before it, at rest", ())

@@ -60,7 +60,7 @@ def tables(runs: Sequence[NamedRun]) -> tuple[Table, ...]:
             ("match_lengths", _match_lengths, (*_KEYS, *_GROUP)),
             ("shapes", _shapes, (*_KEYS, "rows", "rounds", "share_of_rounds", "forward_median_s")),
             ("pairs", _pairs, ()),
-            ("bands", _bands, ("run", "prompt", "budget_tokens", "low_tok_per_s", "high_tok_per_s", "source")),
+            ("bands", _bands, ("run", "pair", "prompt", "budget_tokens", "low_tok_per_s", "high_tok_per_s", "source")),
             ("findings", _findings, ("run", "finding", "text", "pairs")),
             ("gates", _gates, ("run", "gate", "passed", "figure", "limit", "unit", "text")),
             ("settings", _settings, ("run", "setting", "value")),
@@ -187,6 +187,7 @@ def _pairs(analysis: Analysis) -> _Rows:
 def _bands(analysis: Analysis) -> _Rows:
     for band in analysis.bands:
         yield {
+            "pair": band.pair,
             "prompt": band.prompt,
             "budget_tokens": band.budget,
             "low_tok_per_s": band.low,

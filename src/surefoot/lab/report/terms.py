@@ -29,6 +29,6 @@ TERMS = (
     ("conditional", "Of the drafts accepted up to the position before, the share accepted here too."),
     ("rows", "Tokens scored in one forward: the draft, and the token before it."),
     ("host", "The part of the time outside the model's forward."),
-    ("band", "What drafts off may read on a rested machine; a pair whose baseline lies outside is left out."),
+    ("band", "What drafts off may read at that time; a pair whose baseline lies outside is left out."),
 )  # fmt: skip
 """Each term of a report with its meaning."""
