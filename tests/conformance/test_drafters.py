@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
 from surefoot.core.errors import ConfigError, NotEligible
-from surefoot.core.ports import Drafter, Needs, Scores, Target
+from surefoot.core.ports import Companion, Drafter, Needs, Scores, Target
 from surefoot.core.types import Draft, Ids, as_ids
 from surefoot.engine import parts
 from surefoot.targets.toy import Options, ToyTarget
 from surefoot.testing.conformance import check_drafter
+from surefoot.testing.workshops import ToyWorkshop, numbered
 
 TOY = ToyTarget(Options(order=1))
 PROMPTS = ([1, 2, 3, 1, 2, 3, 1], [5], [3] * 9)
 
 
+SECOND = ToyTarget(Options(order=1, seed=4))
+NEEDED: Mapping[str, Mapping[str, Any]] = {name: {"model": "second"} for name in ("model", "crossvocab")}
+"""Options without which a drafter cannot be built."""
+
+
 @pytest.mark.parametrize("name", parts.names("drafter"))
 def test_drafter(name: str) -> None:
+    def build(target: Target) -> Drafter:
+        companion = Companion("second", SECOND, numbered(16))
+        return ToyWorkshop(target, {"second": companion}).drafter(name, NEEDED.get(name, {}))
+
     try:
-        plugin = parts.find("drafter", name)
-        plugin.build(plugin.options(), TOY)
+        build(TOY)
     except (ConfigError, NotEligible) as error:
-        pytest.skip(f"{name} needs more than its defaults: {error}")
-    check_drafter(lambda target: plugin.build(plugin.options(), target), TOY, prompts=PROMPTS)
+        pytest.skip(f"{name} cannot be built from its defaults: {error}")
+    check_drafter(build, TOY, prompts=PROMPTS)
 
 
 class Repeats:

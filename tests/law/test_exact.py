@@ -79,7 +79,7 @@ POINTS: dict[str, MakeDrafter] = {
     "right_then_wrong": lambda _: Guesser(right_then_wrong(TEXT, 1, 3)),
     "adversary": lambda _: Guesser(adversary(TEXT, 3, 1)),
     "branches": lambda _: Guesser(branching_adversary(TEXT, 3, 1), trees=True),
-    **{name: installed(name) for name in parts.names("drafter")},
+    **{name: installed(name) for name in parts.names("drafter") if not parts.find("drafter", name).workshop},
 }
 
 

@@ -39,3 +39,20 @@ def test_growing_keeps_every_token(n: int) -> None:
     for token in range(700):
         history.push(token)
     assert np.array_equal(history.tokens, [*range(n), *range(700)])
+
+
+@given(IDS, IDS, IDS, st.booleans())
+def test_a_fork_goes_on_alone(prompt: list[int], output: list[int], guesses: list[int], asked: bool) -> None:
+    history = History(as_ids(prompt))
+    for token in output:
+        history.push(token)
+    if asked:
+        _ = history.context, history.output
+    fork = history.fork()
+    for token in guesses:
+        fork.push(token)
+    for each, more in ((history, []), (fork, guesses)):
+        assert each.tokens.tolist() == prompt + output + more
+        assert each.n_output == len(output + more)
+        assert counted(each.context) == Counter(prompt + output + more)
+        assert counted(each.output) == Counter(output + more)

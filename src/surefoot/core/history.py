@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 
 from surefoot.core.types import Doubles, Ids
@@ -26,6 +28,12 @@ class Tally:
         if self._counts[slot] == 0:
             self._ids[slot] = token
         self._counts[slot] += 1
+
+    def fork(self) -> Tally:
+        """A copy that counts on by itself, in time proportional to the distinct ids."""
+        twin = copy(self)
+        twin._slots, twin._ids, twin._counts = dict(self._slots), self._ids.copy(), self._counts.copy()
+        return twin
 
     @property
     def ids(self) -> Ids:
@@ -62,6 +70,14 @@ class History:
             self._context.add(token)
         if self._output is not None:
             self._output.add(token)
+
+    def fork(self) -> History:
+        """A copy to push guesses onto, in time proportional to its tokens."""
+        twin = copy(self)
+        twin._tokens = self._tokens.copy()
+        twin._context = None if self._context is None else self._context.fork()
+        twin._output = None if self._output is None else self._output.fork()
+        return twin
 
     @property
     def n_output(self) -> int:

@@ -5,11 +5,14 @@ V vocabulary, R rows, D hidden width, n drafted tokens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from surefoot.core.types import Caps, Draft, Floats, Ids, Round, State
+from surefoot.core.sampling import Sampling
+from surefoot.core.types import Caps, Draft, Floats, Ids, Round, State, Vocabulary
+
+T = TypeVar("T")
 
 
 class Scores(Protocol):
@@ -145,12 +148,71 @@ Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
+class Companion:
+    """A second model that a drafter guesses with."""
+
+    name: str
+    target: Target
+    vocabulary: Vocabulary
+
+
+class Workshop(Protocol):
+    """What the engine lends to a drafter that needs more than its target: for one text, or while the model is loaded.
+
+    A part may import no other part and not the engine, so second models and other drafters reach it this way.
+    """
+
+    @property
+    def sampling(self) -> Sampling:
+        """The law of the text, its seed and its end ids included."""
+        ...
+
+    @property
+    def judge(self) -> str:
+        """The name of the judge."""
+        ...
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """That of the target."""
+        ...
+
+    def companion(self, model: str, settings: Mapping[str, Any]) -> Companion:
+        """The model called `model`, loaded when it is first asked for and kept as long as the target.
+
+        `settings` are those of a configuration by place: {"runtime": "llamacpp", "runtime.threads": 2}.
+        Raises: ConfigError for a model or setting that does not hold; NotEligible where no runtime can run it.
+        """
+        ...
+
+    def open(self, target: Target) -> Session:
+        """A new session of a companion's target, closed when the text ends."""
+        ...
+
+    def drafter(self, name: str, options: Mapping[str, Any]) -> Drafter:
+        """A new drafter for the same target and text. Raises: as its options and its `build` do."""
+        ...
+
+    def kept(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gave when `key` first came up; kept as long as the target, and shared by its texts."""
+        ...
+
+    def pause(self, seconds: float) -> None:
+        """Return that much later."""
+        ...
+
+    def note(self, sentence: str) -> None:
+        """Tell the user, once a text."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Plugin:
     """A part behind an entry point: what it is called, its options (a frozen dataclass) and how it is built.
 
     `build` takes the validated options first; what follows depends on the kind of part:
     targets   build(options, model)   a path or name that the target understands
-    drafters  build(options, target)  the target it guesses for
+    drafters  build(options, target)  the target it guesses for; with `workshop`, build(options, target, workshop)
     policies  build(options, curve)   a CostCurve, or None where nothing was measured
     """
 
@@ -158,3 +220,4 @@ class Plugin:
     summary: str
     options: type
     build: Callable[..., Any]
+    workshop: bool = False

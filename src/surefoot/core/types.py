@@ -52,6 +52,23 @@ class Caps:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Vocabulary:
+    """What the tokens of a model spell, each on its own. A model may have more rows than tokens here (padding).
+
+    spelled: by id, in UTF-8, b"" for an id without a text. control: ids that are no text, such as the end of a turn.
+    single: ids that stand for one byte, as <0xE4> does. start: ids that the model wants before a text.
+    """
+
+    spelled: Sequence[bytes]
+    control: frozenset[int] = frozenset()
+    single: frozenset[int] = frozenset()
+    start: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.spelled)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Draft:
     """Guessed tokens, parents before children.
 

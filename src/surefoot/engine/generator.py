@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +25,7 @@ from surefoot.engine.gguf_merge import merged_gguf
 from surefoot.engine.stats import Stats, summarise
 from surefoot.engine.streaming import TextStream
 from surefoot.engine.tokenizer import Tokenizer, load_tokenizer
+from surefoot.engine.workshop import Shelf, TextWorkshop
 
 Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int] | Ids
 """A text, messages for the model's chat template, or token ids that are taken as they are."""
@@ -56,7 +57,15 @@ def load(
 
     Raises: ConfigError for files or options that do not hold; NotEligible where no runtime can do this.
     """
-    config = config or Config()
+    loaded = _chosen(model, config or Config(), cache_dir, progress)
+    drafts = loaded.config.drafts
+    if parts.find("drafter", drafts.name).workshop:  # its second model is loaded, or refused, now
+        loaded.workshop(loaded.config).drafter(drafts.name, drafts.options)
+    return loaded
+
+
+def _chosen(model: str, config: Config, cache_dir: Path, progress: Progress | None) -> Model:
+    """The model on the runtime that was asked for, or on the first one that can run it."""
     if config.runtime.name != "auto":
         return _load(model, config, config.runtime.name, cache_dir, progress)
     known = parts.names("target")
@@ -110,7 +119,13 @@ def _load(model: str, config: Config, name: str, cache_dir: Path, progress: Prog
             f"the tokenizer of {model} has {tokenizer.vocab_size} tokens and the model only {target.caps.vocab_size}; "
             "they do not belong together."
         )
-    return Model(files, path, target, tokenizer, replace(config, runtime=Part(name, config.runtime.options)))
+
+    def beside(other: str, its: Config) -> tuple[Target, Tokenizer]:
+        second = load(other, its, cache_dir=cache_dir, progress=progress)
+        return second.target, second.tokenizer
+
+    config = replace(config, runtime=Part(name, config.runtime.options))
+    return Model(files, path, target, tokenizer, config, shelf=Shelf(beside))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +133,7 @@ class Model:
     """Weights, tokenizer and configuration. Every generation opens a session of its own.
 
     `path` is what the runtime reads: the model's own files, or what they were converted to. `passed_over` says why
-    `auto` did not take a runtime that it prefers.
+    `auto` did not take a runtime that it prefers. `shelf` keeps what drafters load beside it.
     """
 
     files: models.ModelFiles
@@ -127,6 +142,13 @@ class Model:
     tokenizer: Tokenizer
     config: Config
     passed_over: tuple[str, ...] = ()
+    shelf: Shelf = field(default_factory=Shelf)
+
+    def workshop(self, config: Config, seed: int | None = None) -> TextWorkshop:
+        """What drafters are built with, for one text of this configuration."""
+        ends = self.tokenizer.eos_ids | config.stop_ids
+        sampling = replace(config.sampling, seed=seed or 0, end_ids=ends)
+        return TextWorkshop(self.shelf, self.target, self.tokenizer, sampling, config.judge)
 
     def generate(
         self,
@@ -145,11 +167,13 @@ class Model:
         ids = self.encode(prompt, tools=tools, raw=config.raw)
         self._check(ids, config)
         target = self.target
-        drafter: Drafter = _build("drafter", config.drafts, target)
+        seed = _seed(config)
+        workshop = self.workshop(config, seed)
+        drafter = workshop.drafter(config.drafts.name, config.drafts.options)
         policy: Policy = _build("policy", config.policy, None)
         if drafter.needs.trees and not target.caps.can_tree:
             raise NotEligible(f"{config.drafts.name} drafts trees, which {target.caps.backend} cannot score here.")
-        return Generation(self, config, ids, drafter, policy, clock)
+        return Generation(self, config, ids, seed, workshop, drafter, policy, clock)
 
     def encode(self, prompt: Prompt, *, tools: Sequence[Mapping[str, Any]] | None = None, raw: bool = False) -> Ids:
         """(n,) int32: the prompt as this model reads it; a text becomes the message of a user unless `raw`."""
@@ -221,24 +245,34 @@ class Generation:
     """One text being written. Holds changing state: iterate it once, for text, or call `steps` for rounds too.
 
     `rounds`, `ids` and `text` hold what was written so far, `finish` why it ended (None while it has not).
+    `notes` are what the drafter has to say to the user.
     """
 
     def __init__(
-        self, model: Model, config: Config, prompt: Ids, drafter: Drafter, policy: Policy, clock: Clock
+        self,
+        model: Model,
+        config: Config,
+        prompt: Ids,
+        seed: int | None,
+        workshop: TextWorkshop,
+        drafter: Drafter,
+        policy: Policy,
+        clock: Clock,
     ) -> None:
         self.prompt_ids = prompt
         self.rounds: list[Round] = []
         self.ids: list[int] = []
         self.text = ""
         self.finish: Finish | None = None
-        self.seed = _seed(config)
+        self.seed = seed
+        self.notes = workshop.notes
+        self._workshop = workshop
         self._clock = clock
         self._walls: list[float] = []
         self._cancelled = False
         self._stream = TextStream(model.tokenizer, config.stop)
         self._session: Session = model.target.open(drafter.needs.taps)
-        ends = model.tokenizer.eos_ids | config.stop_ids
-        sampling = replace(config.sampling, seed=self.seed or 0, end_ids=ends)
+        sampling = workshop.sampling
         self._rounds = generate(
             self._session,
             prompt,
@@ -246,7 +280,7 @@ class Generation:
             drafter=drafter,
             policy=policy,
             judge=make_judge(config.judge, sampling),
-            limits=Limits(config.max_tokens, ends, self._stream.scan),
+            limits=Limits(config.max_tokens, sampling.end_ids, self._stream.scan),
             clock=clock,
             cancelled=lambda: self._cancelled,
             top_logprobs=config.top_logprobs,
@@ -288,6 +322,7 @@ class Generation:
         """Free the cache; what was written stays readable."""
         self._rounds.close()
         self._session.close()
+        self._workshop.close()
 
     def stats(self) -> Stats:
         """The numbers of what was written so far."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,9 +10,10 @@ from functools import cached_property
 from typing import Any, Literal
 
 from surefoot.core.errors import ConfigError
-from surefoot.core.types import Ids, as_ids
+from surefoot.core.types import Ids, Vocabulary, as_ids
+from surefoot.engine.bounded import json_object
 from surefoot.engine.gguf_header import read_header
-from surefoot.engine.models import ModelFiles, json_object
+from surefoot.engine.models import ModelFiles
 
 Spelling = Literal["byte_level", "byte_fallback", "text"]
 """How tokens become text: each is bytes; some are one byte, as in <0xE4>; or only whole texts can be decoded."""
@@ -112,6 +114,15 @@ class Tokenizer:
     def token_text(self, token_id: int) -> str:
         """What one token spells on its own, U+FFFD where it holds part of a character only."""
         return self.token_bytes(token_id).decode(errors="replace")
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """What every token spells, in about a second for 250,000 of them."""
+        bare = frozenset(self.special_ids)
+        start = tuple(itertools.takewhile(bare.__contains__, self.encode("a").tolist()))
+        ids = range(self.vocab_size)
+        spelled = [self.token_bytes(token_id) for token_id in ids]
+        return Vocabulary(spelled, bare, frozenset(filter(self.is_byte, ids)), start)
 
     @cached_property
     def special_ids(self) -> frozenset[int]:

@@ -66,9 +66,8 @@ def plain(model: Model, prompt: Ids, n_tokens: int) -> tuple[int, ...]:
 
 def drafter(model: Model, part: Part) -> Drafter:
     """A new drafter of this kind."""
-    plugin = parts.find("drafter", part.name)
-    made: Drafter = plugin.build(parts.make_options(plugin, part.options, "drafts"), model.target)
-    return made
+    greedy_config = replace(model.config, sampling=Sampling(), judge="match")
+    return model.workshop(greedy_config).drafter(part.name, part.options)
 
 
 def policy(part: Part) -> Policy:

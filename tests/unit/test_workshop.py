@@ -1,0 +1,88 @@
+"""What the engine lends to drafters: kept as long as the model, closed with the text, told to the user once."""
+
+from __future__ import annotations
+
+import pytest
+
+from surefoot.core.errors import ConfigError, TargetError
+from surefoot.core.sampling import Sampling
+from surefoot.core.types import as_ids
+from surefoot.engine.config import Config
+from surefoot.engine.tokenizer import Tokenizer
+from surefoot.engine.workshop import Shelf, TextWorkshop
+from surefoot.targets.toy import Options, ToyTarget
+
+tiny = pytest.importorskip("tiny_tokenizers", reason="tokenizers is needed for tiny tokenizers")
+TOY = ToyTarget(Options(vocab_size=300))
+
+
+def tokenizer() -> Tokenizer:
+    built: Tokenizer = tiny.build("byte_level")
+    return built
+
+
+class Loads:
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Config]] = []
+
+    def __call__(self, model: str, config: Config) -> tuple[ToyTarget, Tokenizer]:
+        self.asked.append((model, config))
+        return TOY, tokenizer()
+
+
+def workshop(shelf: Shelf) -> TextWorkshop:
+    return TextWorkshop(shelf, TOY, tokenizer(), Sampling(), "match")
+
+
+def test_a_companion_is_loaded_once_for_all_texts_and_by_its_settings() -> None:
+    loads = Loads()
+    shelf = Shelf(loads)
+    first = workshop(shelf).companion("small", {"runtime": "toy", "runtime.order": 1})
+    assert workshop(shelf).companion("small", {"runtime.order": 1, "runtime": "toy"}) is first
+    assert workshop(shelf).companion("small", {"runtime": "toy", "runtime.order": 3}) is not first
+    assert [(model, config.runtime.options["order"]) for model, config in loads.asked] == [("small", 1), ("small", 3)]
+    assert {config.drafts.name for _, config in loads.asked} == {"off"}
+
+
+def test_a_wrong_setting_of_a_companion_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match="oder"):
+        workshop(Shelf(Loads())).companion("small", {"runtime": "toy", "runtime.oder": 1})
+
+
+def test_a_model_that_was_put_together_by_hand_has_no_companions() -> None:
+    with pytest.raises(ConfigError, match=r"surefoot\.load"):
+        workshop(Shelf()).companion("small", {})
+
+
+def test_sessions_end_with_the_text() -> None:
+    lent = workshop(Shelf())
+    session = lent.open(TOY)
+    session.prefill(as_ids([1]))
+    lent.close()
+    with pytest.raises(TargetError, match="closed"):
+        session.extend(as_ids([1]))
+    lent.close()
+
+
+def test_a_note_is_told_once() -> None:
+    lent = workshop(Shelf())
+    lent.note("one")
+    lent.note("one")
+    assert lent.notes == ["one"]
+
+
+def test_drafters_are_built_with_or_without_the_workshop() -> None:
+    assert workshop(Shelf()).drafter("ngram", {"max_n": 3}).needs.trees is False
+    with pytest.raises(ConfigError, match="max_m"):
+        workshop(Shelf()).drafter("ngram", {"max_m": 3})
+
+
+@pytest.mark.parametrize("kind", tiny.BUILDERS)
+def test_a_vocabulary_spells_what_the_tokenizer_does(kind: str) -> None:
+    built = tiny.build(kind)
+    vocabulary = built.vocabulary
+    assert len(vocabulary) == built.vocab_size
+    assert list(vocabulary.spelled) == [built.token_bytes(token) for token in range(built.vocab_size)]
+    assert vocabulary.control == built.special_ids
+    assert all(len(vocabulary.spelled[token]) == 1 for token in vocabulary.single)
+    assert vocabulary.single == {token for token in range(built.vocab_size) if built.is_byte(token)}
