@@ -19,7 +19,7 @@ DEMO_ENV ?= .venv/demo
 DEMO_EXTRAS ?= openvino
 DEMO_TORCH ?=
 DEV_ENV ?= .venv/dev
-DEV_EXTRAS ?= dev,bench,hf,openvino
+DEV_EXTRAS ?= dev,bench,hf,openvino,llamacpp
 
 BIN := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 DEV := $(DEV_ENV)/$(BIN)

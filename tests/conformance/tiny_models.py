@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import tiny_gguf
+
 from surefoot.core.errors import NotEligible
 from surefoot.targets.toy import DISCIPLINES
 
@@ -79,6 +81,17 @@ def openvino_llama_caller(folder: Path) -> Path:
     return folder / "openvino"
 
 
+def gguf_of(family: str, kind: str = "F32") -> Callable[[Path], Path]:
+    """A maker of a tiny GGUF model of this family, its matrices of this type."""
+    return lambda folder: tiny_gguf.write(folder / "tiny.gguf", family, context=CONTEXT, kind=kind)
+
+
+def gguf_variant(family: str, tolerance: float, kind: str = "F32", **options: Any) -> Variant:
+    """A tiny GGUF model on llama.cpp."""
+    label = "-".join([family, kind.lower(), *map(str, options.values())])
+    return Variant(label, {"threads": 1, **options}, gguf_of(family, kind), ("gguf",), tolerance)
+
+
 RECIPES: Mapping[str, tuple[Variant, ...]] = {
     "toy": (
         *(Variant(name, {"discipline": name, "max_length": 64, "max_rows": 12}) for name in DISCIPLINES),
@@ -94,6 +107,14 @@ RECIPES: Mapping[str, tuple[Variant, ...]] = {
         Variant("llama", {"threads": 1}, openvino_llama, ("openvino", "torch", "transformers"), 2e-2),
         Variant("llama-trees", {"threads": 1}, openvino_llama_trees, ("openvino", "torch", "transformers"), 2e-2),
         Variant("llama-caller", {"threads": 1}, openvino_llama_caller, ("openvino", "torch", "transformers"), 1e-3),
+    ),
+    "llamacpp": (
+        *(gguf_variant(family, 1e-2) for family in tiny_gguf.FAMILIES),
+        gguf_variant("llama", 2e-2, "F16"),
+        gguf_variant("llama", 2e-1, "Q8_0"),
+        gguf_variant("llama", 2e-1, "Q4_0"),
+        gguf_variant("gemma3", 1e-2, flash_attn="on"),
+        gguf_variant("qwen3", 1e-4, cache_type_k="f32", cache_type_v="f32"),
     ),
 }
 

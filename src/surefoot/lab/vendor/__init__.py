@@ -63,6 +63,10 @@ def open_vendor(model: Model, clock: Clock = time.perf_counter) -> Vendor:
         from surefoot.lab.vendor.openvino import open_openvino
 
         return open_openvino(model, clock)
+    if backend == "llamacpp":
+        from surefoot.lab.vendor.llamacpp import open_llamacpp
+
+        return open_llamacpp(model, clock)
     raise NotEligible(f"the runtime {backend} has no generate of its own to compare with.")
 
 

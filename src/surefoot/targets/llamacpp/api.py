@@ -1,0 +1,145 @@
+"""The part of llama.cpp's C interface that is used here, the same through every binding."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from ctypes import c_bool, c_char_p, c_int32, c_size_t, c_uint32, c_void_p
+from functools import cache
+from typing import Any
+
+from surefoot.core.errors import NotEligible
+from surefoot.targets.llamacpp.doors import INSTALL, Door, open_door
+from surefoot.targets.llamacpp.layouts import put, reads_defaults
+
+WARN, ERROR = 3, 4
+"""Levels of log lines. Source: enum ggml_log_level in ggml/include/ggml.h."""
+
+_LogCallback = ctypes.CFUNCTYPE(None, ctypes.c_int, c_char_p, c_void_p)
+
+
+class Batch(ctypes.Structure):
+    """Tokens of one forward; without sequence ids all belong to sequence 0. Source: llama_batch in include/llama.h."""
+
+    _fields_ = (
+        ("n_tokens", c_int32),
+        ("token", c_void_p),
+        ("embd", c_void_p),
+        ("pos", c_void_p),
+        ("n_seq_id", c_void_p),
+        ("seq_id", c_void_p),
+        ("logits", c_void_p),
+    )
+
+
+_PROTOTYPES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
+    "llama_backend_init": (None, ()),
+    "llama_log_set": (None, (_LogCallback, c_void_p)),
+    "llama_print_system_info": (c_char_p, ()),
+    "llama_supports_gpu_offload": (c_bool, ()),
+    "llama_model_free": (None, (c_void_p,)),
+    "llama_model_get_vocab": (c_void_p, (c_void_p,)),
+    "llama_model_n_ctx_train": (c_int32, (c_void_p,)),
+    "llama_model_n_embd": (c_int32, (c_void_p,)),
+    "llama_model_n_layer": (c_int32, (c_void_p,)),
+    "llama_model_n_head": (c_int32, (c_void_p,)),
+    "llama_model_n_head_kv": (c_int32, (c_void_p,)),
+    "llama_model_n_swa": (c_int32, (c_void_p,)),
+    "llama_model_has_encoder": (c_bool, (c_void_p,)),
+    "llama_model_has_decoder": (c_bool, (c_void_p,)),
+    "llama_model_is_recurrent": (c_bool, (c_void_p,)),
+    "llama_model_is_hybrid": (c_bool, (c_void_p,)),
+    "llama_model_is_diffusion": (c_bool, (c_void_p,)),
+    "llama_model_meta_val_str": (c_int32, (c_void_p, c_char_p, c_char_p, c_size_t)),
+    "llama_vocab_n_tokens": (c_int32, (c_void_p,)),
+    "llama_free": (None, (c_void_p,)),
+    "llama_n_ctx": (c_uint32, (c_void_p,)),
+    "llama_n_ubatch": (c_uint32, (c_void_p,)),
+    "llama_n_threads": (c_int32, (c_void_p,)),
+    "llama_n_threads_batch": (c_int32, (c_void_p,)),
+    "llama_get_memory": (c_void_p, (c_void_p,)),
+    "llama_memory_seq_rm": (c_bool, (c_void_p, c_int32, c_int32, c_int32)),
+    "llama_memory_clear": (None, (c_void_p, c_bool)),
+    "llama_decode": (c_int32, (c_void_p, Batch)),
+    "llama_get_logits": (c_void_p, (c_void_p,)),
+}
+
+
+class Api:
+    """llama.cpp, loaded. Holds changing state: who listens to its log."""
+
+    def __init__(self, door: Door) -> None:
+        self.door, self.fn = door, door.library
+        try:
+            for name, (result, arguments) in _PROTOTYPES.items():
+                function = getattr(self.fn, name)
+                function.restype, function.argtypes = result, arguments
+            self._model_type, self._context_type = door.model_params.type(), door.context_params.type()
+            self.fn.llama_model_default_params.restype = self._model_type
+            self.fn.llama_context_default_params.restype = self._context_type
+            self.fn.llama_model_load_from_file.restype = c_void_p
+            self.fn.llama_model_load_from_file.argtypes = (c_char_p, self._model_type)
+            self.fn.llama_init_from_model.restype = c_void_p
+            self.fn.llama_init_from_model.argtypes = (c_void_p, self._context_type)
+        except AttributeError as error:
+            raise NotEligible(f"{door.name} {door.version} lacks a function used here ({error}): {INSTALL}") from error
+        if not reads_defaults(self.fn.llama_context_default_params(), door.context_params):
+            raise NotEligible(f"{door.name} {door.version} has structs of another build than it says: {INSTALL}")
+        self._listening, self._lines, self._level = threading.Lock(), list[tuple[int, str]](), 0
+        self._hears = False
+        self._callback = _LogCallback(self._hear)
+        self.fn.llama_backend_init()
+        self.fn.llama_log_set(self._callback, None)
+
+    def load_model(self, path: str, values: Mapping[str, int]) -> int | None:
+        """The address of a loaded model; None when it cannot be loaded."""
+        params = self.fn.llama_model_default_params()
+        put(params, self.door.model_params, values)
+        address: int | None = self.fn.llama_model_load_from_file(path.encode(), params)
+        return address
+
+    def new_context(self, model: int, values: Mapping[str, int]) -> int | None:
+        """The address of a new context over the model; None when it cannot be made."""
+        params = self.fn.llama_context_default_params()
+        put(params, self.door.context_params, values)
+        address: int | None = self.fn.llama_init_from_model(model, params)
+        return address
+
+    def metadata(self, model: int, key: str) -> str | None:
+        """A value of the file's metadata as text; None where it has none."""
+        buffer = ctypes.create_string_buffer(256)
+        length = self.fn.llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
+        return None if length < 0 else buffer.value.decode(errors="replace")
+
+    @contextmanager
+    def listening(self) -> Iterator[list[tuple[int, str]]]:
+        """What llama.cpp logs meanwhile, by level; at other times nothing is kept, and never is anything printed."""
+        with self._listening:
+            self._lines.clear()
+            self._hears = True
+            self.fn.llama_log_set(self._callback, None)  # anew: a server in this process takes the log for itself
+            lines: list[tuple[int, str]] = []
+            try:
+                yield lines
+            finally:
+                self._hears = False
+                lines.extend(self._lines)
+
+    def _hear(self, level: int, text: bytes, _: object) -> None:
+        if self._hears:
+            # Level 5 goes on with the line before.
+            self._level = self._level if level == 5 else level
+            self._lines.append((self._level, text.decode(errors="replace").strip()))
+
+
+def open_api(binding: str) -> Api:
+    """llama.cpp through the binding, or the first one that opens."""
+    return _once(open_door(binding).name)
+
+
+@cache
+def _once(binding: str) -> Api:
+    """Made once in a process for each library, whose log has one listener."""
+    return Api(open_door(binding))

@@ -1,0 +1,105 @@
+"""A loaded model and the caches over it, as objects that free themselves."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from surefoot.core.types import Floats, Ids
+from surefoot.targets.llamacpp.api import Api, Batch
+
+
+class Weights:
+    """A loaded model. Its contexts share the weights, and keep it alive."""
+
+    def __init__(self, api: Api, address: int) -> None:
+        self.api, self.address = api, address
+        self.vocab_size: int = api.fn.llama_vocab_n_tokens(api.fn.llama_model_get_vocab(address))
+        weakref.finalize(self, api.fn.llama_model_free, address)
+
+    def number(self, name: str) -> int:
+        """What llama.cpp says of the model: `n_layer` asks llama_model_n_layer."""
+        return int(getattr(self.api.fn, f"llama_model_{name}")(self.address))
+
+    def metadata(self, key: str) -> str | None:
+        """A value of the file's metadata; "{arch}." in the key stands for the architecture."""
+        arch = self.api.metadata(self.address, "general.architecture") or ""
+        return self.api.metadata(self.address, key.replace("{arch}", arch))
+
+
+class Context:
+    """One cache over the weights, with its buffers. Holds changing state: what the runtime keeps for one sequence.
+
+    It takes tokens at any position up to the one behind its last; rows from a position on are removed by `cut`.
+    """
+
+    def __init__(self, weights: Weights, settings: Mapping[str, int], most_tokens: int) -> None:
+        """Raises: RuntimeError when llama.cpp cannot make it."""
+        self._weights, self._fn = weights, weights.api.fn
+        address = weights.api.new_context(weights.address, settings)
+        if address is None:
+            raise RuntimeError("llama.cpp could not make a context")
+        self.address: int = address
+        weakref.finalize(self, _free, weights, address)
+        self._memory = self._fn.llama_get_memory(address)
+        self._tokens = np.zeros(most_tokens, np.int32)
+        self._places = np.zeros(most_tokens, np.int32)
+        self._scored = np.zeros(most_tokens, np.int8)
+        self._batch = Batch(
+            token=self._tokens.ctypes.data, pos=self._places.ctypes.data, logits=self._scored.ctypes.data
+        )
+        self._views: dict[tuple[int, int], Floats] = {}
+
+    def forward(self, ids: Ids, start: int, scored: int) -> Floats:
+        """(scored, V) logits of the last rows, in the runtime's memory; `ids[0]` stands at position `start`.
+
+        Raises: RuntimeError when llama.cpp fails.
+        """
+        n = len(ids)
+        self._tokens[:n] = ids
+        self._places[:n] = np.arange(start, start + n, dtype=np.int32)
+        self._scored[: n - scored] = 0
+        self._scored[n - scored : n] = 1
+        self._batch.n_tokens = n
+        code = self._fn.llama_decode(self.address, self._batch)
+        if code:
+            raise RuntimeError(_MEANINGS.get(code, f"llama_decode gave {code}"))
+        return self._rows(self._fn.llama_get_logits(self.address), scored)
+
+    def cut(self, start: int) -> bool:
+        """Remove every row from position `start` on; False when this kind of memory cannot."""
+        return bool(self._fn.llama_memory_seq_rm(self._memory, 0, start, -1))
+
+    def clear(self) -> None:
+        """Forget every row."""
+        self._fn.llama_memory_clear(self._memory, False)
+
+    @property
+    def threads(self) -> int:
+        return int(self._fn.llama_n_threads(self.address))
+
+    def _rows(self, address: int | None, rows: int) -> Floats:
+        if address is None:
+            raise RuntimeError("llama.cpp gave no logits")
+        if (address, rows) not in self._views:
+            if len(self._views) > 256:
+                self._views.clear()
+            memory: Any = (ctypes.c_float * (rows * self._weights.vocab_size)).from_address(address)
+            memory.context = self  # whoever holds the view keeps the memory
+            view: Floats = np.frombuffer(memory, np.float32).reshape(rows, self._weights.vocab_size)
+            view.flags.writeable = False
+            self._views[address, rows] = view
+        return self._views[address, rows]
+
+
+# Source: the comment at llama_decode in include/llama.h.
+_MEANINGS = {1: "no room for the tokens in the cache", 2: "the forward was stopped", -1: "the tokens were refused"}
+
+
+def _free(weights: Weights, address: int) -> None:
+    """The weights are named so that they outlive the context."""
+    weights.api.fn.llama_free(address)

@@ -1,0 +1,63 @@
+"""A loaded GGUF model and the caches over it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from surefoot.core.errors import NotEligible, TargetError
+from surefoot.core.types import Caps
+from surefoot.targets.llamacpp.runtime import Context, Weights
+from surefoot.targets.llamacpp.session import LlamacppSession
+
+
+class LlamacppTarget:
+    """A loaded model. Its sessions share the weights. Holds changing state: a cache that nobody uses at the moment.
+
+    Each session has a context of its own and not a sequence of a common one: its rows then lie in the cache as if it
+    were alone, so that no other session changes a bit of its text; two can run at once; one that fails takes none with
+    it; and memory is taken for the sessions there are.
+    """
+
+    def __init__(self, weights: Weights, caps: Caps, settings: Mapping[str, int], chunk: int) -> None:
+        """`settings` are those of a context, `chunk` the tokens of a prompt in one forward."""
+        self.weights, self._caps = weights, caps
+        self._settings, self._chunk = settings, chunk
+        self._lock = threading.Lock()
+        self._idle: Context | None = None
+
+    @property
+    def caps(self) -> Caps:
+        return self._caps
+
+    def open(self, taps: Sequence[str] = ()) -> LlamacppSession:
+        """A new empty session, on the cache of a closed one where there is one.
+
+        Raises: TargetError when there is no memory for another cache.
+        """
+        if taps:
+            raise NotEligible(f"this model has no tap {taps[0]!r}; llama.cpp gives no hidden states out")
+        with self._lock:
+            context, self._idle = self._idle, None
+        if context is None:
+            context = self._new()
+        return LlamacppSession(context, self._caps, self._chunk, self._keep)
+
+    def _new(self) -> Context:
+        with self.weights.api.listening() as lines:
+            try:
+                return Context(self.weights, self._settings, self._chunk)
+            except RuntimeError as error:
+                failure = error
+        reasons = [text for level, text in lines if level >= 3 and text]
+        raise TargetError(
+            f"llama.cpp has no cache for {self._caps.max_length} tokens ({'; '.join(reasons[-2:]) or failure}): "
+            "give a smaller ctx_size",
+            backend="llamacpp",
+            operation="open",
+        ) from failure
+
+    def _keep(self, context: Context) -> None:
+        context.clear()
+        with self._lock:
+            self._idle = context

@@ -1,0 +1,145 @@
+"""Random GGUF models of two or a few layers, of each family, with a vocabulary that text can be written in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+WIDTH, HEADS, KV_HEADS, HEAD, INNER = 64, 4, 2, 16, 96
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3")
+WINDOW = 8
+"""Tokens that the sliding layers of gemma2 and gemma3 see."""
+
+_ARCHITECTURE = {"mistral": "llama"}
+_SLIDING = ("gemma2", "gemma3")
+_NORMED = ("qwen3", "gemma3")
+_TEMPLATE = (
+    "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}> {% endif %}"
+)
+
+
+def write(
+    path: Path, family: str = "llama", *, context: int = 48, kind: str = "F32", layers: int = 2, seed: int = 0,
+    tensors: bool = True,
+) -> Path:  # fmt: skip
+    """A model of `family` at `path`; its matrices are of the type `kind`. Without `tensors`, a vocabulary only.
+
+    Its logits are spread about as widely as those of a trained model.
+    """
+    import gguf
+
+    arch = _ARCHITECTURE.get(family, family)
+    writer: Any = gguf.GGUFWriter(path, arch)
+    writer.add_name("random")  # llama.cpp looks for tokens of their own in models with some names
+    writer.add_context_length(context)
+    writer.add_embedding_length(WIDTH)
+    writer.add_block_count(layers)
+    writer.add_feed_forward_length(INNER)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(KV_HEADS)
+    writer.add_key_length(HEAD)
+    writer.add_value_length(HEAD)
+    writer.add_rope_dimension_count(HEAD)
+    writer.add_rope_freq_base(1e6 if family == "mistral" else 1e4)
+    writer.add_layer_norm_rms_eps(1e-6)
+    if family in _SLIDING:
+        writer.add_sliding_window(WINDOW)
+    if family == "gemma2":
+        writer.add_attn_logit_softcapping(50.0)
+        writer.add_final_logit_softcapping(30.0)
+    n_vocab = add_vocabulary(writer, family)
+    if tensors:
+        wanted = getattr(gguf.GGMLQuantizationType, kind)
+        for name, values in _tensors(family, layers, n_vocab, np.random.default_rng(seed)):
+            _add(writer, name, values, wanted)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def add_vocabulary(writer: Any, family: str) -> int:
+    """How many tokens it wrote: a vocabulary of bytes as in GPT-2 for Qwen, else one of SentencePiece's kind."""
+    import gguf
+
+    control, byte, normal = gguf.TokenType.CONTROL, gguf.TokenType.BYTE, gguf.TokenType.NORMAL
+    if family.startswith("qwen"):
+        from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+        alphabet: Any = bytes_to_unicode
+        tokens = [*alphabet().values(), "\u0120t", "he", "<|end|>", "<|start|>"]
+        kinds = [normal] * (len(tokens) - 2) + [control] * 2
+        writer.add_tokenizer_model("gpt2")
+        writer.add_tokenizer_pre("qwen2")
+        writer.add_token_merges(["\u0120 t", "h e"])
+        eos, bos = len(tokens) - 2, len(tokens) - 1
+    else:
+        letters = [chr(code) for code in range(33, 127)]
+        named = ["<unk>", "<s>", "</s>"]
+        if family.startswith("gemma"):  # transformers puts the names of its Gemma in, wherever they are
+            named = ["<unk>", "<bos>", "<eos>", "<pad>", "<mask>", "<start_of_turn>", "<end_of_turn>"]
+        tokens = [*named, *(f"<0x{i:02X}>" for i in range(256)), "\u2581", *letters, "th", "\u2581th"]
+        kinds = [gguf.TokenType.UNKNOWN, *[control] * (len(named) - 1), *[byte] * 256]
+        kinds += [normal] * (len(tokens) - len(kinds))
+        writer.add_tokenizer_model("llama")
+        writer.add_tokenizer_pre("default")
+        writer.add_token_scores([-float(i) for i in range(len(tokens))])
+        writer.add_unk_token_id(0)
+        eos, bos = 2, 1
+    writer.add_token_list(tokens)
+    writer.add_token_types(kinds)
+    writer.add_bos_token_id(bos)
+    writer.add_eos_token_id(eos)
+    writer.add_add_bos_token(False)
+    writer.add_chat_template(_TEMPLATE)
+    return len(tokens)
+
+
+def _tensors(family: str, layers: int, n_vocab: int, rng: np.random.Generator) -> Iterator[tuple[str, np.ndarray]]:
+    def matrix(rows: int, columns: int) -> np.ndarray:
+        return rng.normal(0, 1.5 / np.sqrt(columns), (rows, columns)).astype(np.float32)
+
+    def gains(size: int) -> np.ndarray:
+        return rng.normal(1, 0.2, size).astype(np.float32)
+
+    yield "token_embd", rng.normal(0, 1, (n_vocab, WIDTH)).astype(np.float32)
+    yield "output_norm", gains(WIDTH)
+    if not family.startswith("gemma"):
+        yield "output", matrix(n_vocab, WIDTH) * 2
+    for i in range(layers):
+        yield f"blk.{i}.attn_norm", gains(WIDTH)
+        yield f"blk.{i}.ffn_norm", gains(WIDTH)
+        if family == "phi3":
+            yield f"blk.{i}.attn_qkv", matrix((HEADS + 2 * KV_HEADS) * HEAD, WIDTH)
+            yield f"blk.{i}.ffn_up", matrix(2 * INNER, WIDTH)
+        else:
+            for name, rows in (("attn_q", HEADS * HEAD), ("attn_k", KV_HEADS * HEAD), ("attn_v", KV_HEADS * HEAD)):
+                yield f"blk.{i}.{name}", matrix(rows, WIDTH)
+                if family == "qwen2":
+                    yield f"blk.{i}.{name}.bias", rng.normal(0, 0.2, rows).astype(np.float32)
+            yield f"blk.{i}.ffn_gate", matrix(INNER, WIDTH)
+            yield f"blk.{i}.ffn_up", matrix(INNER, WIDTH)
+        yield f"blk.{i}.attn_output", matrix(WIDTH, HEADS * HEAD)
+        yield f"blk.{i}.ffn_down", matrix(WIDTH, INNER)
+        if family in _NORMED:
+            yield f"blk.{i}.attn_q_norm", gains(HEAD)
+            yield f"blk.{i}.attn_k_norm", gains(HEAD)
+        if family in _SLIDING:
+            yield f"blk.{i}.post_attention_norm", gains(WIDTH)
+            yield f"blk.{i}.post_ffw_norm", gains(WIDTH)
+
+
+def _add(writer: Any, name: str, values: np.ndarray, kind: Any) -> None:
+    import gguf
+
+    stored = name if name.endswith(".bias") else f"{name}.weight"
+    if values.ndim == 1 or kind.name == "F32":
+        writer.add_tensor(stored, values)
+    elif kind.name == "F16":
+        writer.add_tensor(stored, values.astype(np.float16))
+    else:
+        writer.add_tensor(stored, gguf.quants.quantize(values, kind), raw_dtype=kind)
