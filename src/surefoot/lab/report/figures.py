@@ -244,13 +244,19 @@ def longest_ms(rows: Sequence[Row]) -> float:
 
 
 def baseline_over_time(name: str, title: str, analysis: Analysis) -> Panel:
-    """Drafts off, pair by pair as they ran, and which pairs were left out."""
+    """Drafts off, pair by pair as they ran, each with its band, and which pairs were left out."""
     height = 200.0
+    when = {pair.number: pair.at_s / 60 for pair in analysis.pairs}
     used = [pair for pair in analysis.pairs if not pair.reasons]
     left_out = analysis.excluded
 
     def paint(figure: Any) -> None:
         axes = figure.add_axes((38 / WIDTH, _BOTTOM / height, 1 - 58 / WIDTH, 1 - (_BOTTOM + 24) / height))
+        top = 1.12 * max((pair.off_tps for pair in analysis.pairs), default=1)
+        axes.vlines(
+            [when[band.pair] for band in analysis.bands], [band.low for band in analysis.bands],
+            [min(band.high, top) for band in analysis.bands], linewidth=3, color=COLOURS["line"],
+        )  # fmt: skip
         axes.plot(
             [pair.at_s / 60 for pair in used], [pair.off_tps for pair in used], linestyle="none", marker="o",
             markersize=3.4, color=COLOURS["series-0"],
@@ -259,7 +265,7 @@ def baseline_over_time(name: str, title: str, analysis: Analysis) -> Panel:
             [pair.at_s / 60 for pair in left_out], [pair.off_tps for pair in left_out], linestyle="none", marker="x",
             markersize=7, markeredgewidth=2, color=COLOURS["series-1"],
         )  # fmt: skip
-        axes.set_ylim(0, 1.12 * max((pair.off_tps for pair in analysis.pairs), default=1))
+        axes.set_ylim(0, top)
         axes.xaxis.set_major_locator(_few_ticks())
         axes.grid(axis="y")
         axes.tick_params(axis="y", labelcolor=COLOURS["muted"])

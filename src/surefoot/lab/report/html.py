@@ -92,7 +92,7 @@ def _figures(runs: Sequence[NamedRun], safe: Any) -> dict[str, list[Panel]]:
             if any(row.phases is not None or row.baseline_phases is not None for row in largest):
                 host = _title(runs, run, f"{largest[0].budget} tokens, outside the forward")
                 found["time"].append(figures.host_per_token(f"host{at}", host, largest, order))
-        title = _title(runs, run, "drafts off, pair by pair; a cross was left out")
+        title = _title(runs, run, "drafts off, pair by pair; grey is the band, a cross was left out")
         found["baseline"].append(figures.baseline_over_time(f"baseline{at}", title, run.analysis))
     return {
         name: [Panel(panel.title, safe(panel.svg), panel.missing) for panel in panels] for name, panels in found.items()
