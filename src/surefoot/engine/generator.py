@@ -33,15 +33,16 @@ Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int] | Ids
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What a built-in runtime reads, best first, and the module that has to be installed for it."""
+    """What a built-in runtime reads, best first, and the modules of which one has to be installed for it."""
 
     reads: tuple[models.Format, ...]
-    module: str
+    modules: tuple[str, ...]
 
 
 RUNTIMES: Mapping[str, Runtime] = {
-    "openvino": Runtime(("openvino", "safetensors", "gguf"), "openvino"),
-    "hf": Runtime(("safetensors", "gguf"), "torch"),
+    "openvino": Runtime(("openvino", "safetensors", "gguf"), ("openvino",)),
+    "llamacpp": Runtime(("gguf",), ("xllamacpp", "llama_cpp_py_sync", "llama_cpp")),
+    "hf": Runtime(("safetensors", "gguf"), ("torch",)),
 }
 """The order in which `auto` tries them: the fastest here first. openvino converts what is not in its own format."""
 
@@ -69,7 +70,7 @@ def _chosen(model: str, config: Config, cache_dir: Path, progress: Progress | No
     if config.runtime.name != "auto":
         return _load(model, config, config.runtime.name, cache_dir, progress)
     known = parts.names("target")
-    installed = [name for name, runtime in RUNTIMES.items() if name in known and find_spec(runtime.module)]
+    installed = [name for name, runtime in RUNTIMES.items() if name in known and any(map(find_spec, runtime.modules))]
     if not installed:
         raise NotEligible("no runtime is installed; the quickest to install is: pip install 'surefoot[openvino]'.")
     refusals: list[str] = []
