@@ -73,6 +73,8 @@ def test_pairs_that_were_left_out_are_listed_with_their_reason(tmp_path: Path) -
     for pair, line_ in zip(analysis.excluded, lines[at + 1 :], strict=False):
         assert f"pair {pair.number}, {pair.workload} {pair.budget}, {pair.arm}" in line_
         assert pair.reasons[0] in line_
+        assert "ratio" not in line_
+        assert f"{pair.ratio:.2f}" not in line_.partition(": ")[0]
 
 
 def test_chosen_lengths_the_record_and_the_commands(tmp_path: Path) -> None:

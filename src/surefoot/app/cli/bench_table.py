@@ -101,7 +101,8 @@ def _excluded(analysis: Analysis) -> Iterator[str]:
 
 
 def _pair(pair: PairPoint) -> str:
-    return f"pair {pair.number}, {pair.workload} {pair.budget}, {pair.arm}, ratio {pair.ratio:.2f}"
+    """Without its ratio: a disturbed pair flatters or slanders."""
+    return f"pair {pair.number}, {pair.workload} {pair.budget}, {pair.arm}"
 
 
 def _doubts(analysis: Analysis) -> Iterator[str]:
