@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from cli_run import assert_refused, surefoot
 
 from surefoot.app.cli.errors import NOT_ELIGIBLE
+from surefoot.engine import generator
 
 pytest.importorskip("openvino", reason="the runtime of these tests: pip install 'surefoot[openvino]'")
 
@@ -34,3 +36,13 @@ def test_auto_takes_the_runtime_that_has_the_option(tiny: Path, cache: dict[str,
     done = surefoot("generate", tiny, "-p", "x", "--max-tokens", 2, "--set", "runtime.dtype=float32", env=cache)
     assert done.code == 0, done
     assert "passed over openvino: it has no option dtype" in done.err
+
+
+def test_auto_goes_on_to_a_runtime_that_reads_the_files(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """llama.cpp stands before transformers and reads no safetensors."""
+    pytest.importorskip("xllamacpp", reason="the runtime in between: pip install 'surefoot[llamacpp]'")
+    pytest.importorskip("torch", reason="the runtime that reads them: pip install 'surefoot[hf]'")
+    monkeypatch.setattr(generator, "find_spec", lambda name: None if name == "openvino" else find_spec(name))
+    model = generator.load(str(tiny), cache_dir=tiny / "cache")
+    assert model.target.caps.backend == "hf"
+    assert [line.partition(":")[0] for line in model.passed_over] == ["llamacpp"]

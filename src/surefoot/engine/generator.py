@@ -81,9 +81,17 @@ def _chosen(model: str, config: Config, cache_dir: Path, progress: Progress | No
             continue
         try:
             return replace(_load(model, config, name, cache_dir, progress), passed_over=tuple(refusals))
-        except NotEligible as error:
+        except (NotEligible, ConfigError) as error:
+            later = installed[installed.index(name) + 1 :]
+            if isinstance(error, ConfigError) and not any(_reads_more(other, name) for other in later):
+                raise
             refusals.append(f"{name}: {error}")
     raise NotEligible(f"no installed runtime can run {model}", refusals)
+
+
+def _reads_more(runtime: str, than: str) -> bool:
+    """Whether `runtime` reads a format that `than` does not, so that the files may suit it."""
+    return not set(RUNTIMES[runtime].reads) <= set(RUNTIMES[than].reads)
 
 
 def _foreign_options(config: Config, runtime: str) -> list[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from surefoot.core.errors import ConfigError, NotEligible
 from surefoot.targets.llamacpp.layouts import Layout, of_build, of_cffi, of_ctypes
@@ -44,8 +46,7 @@ def _xllamacpp() -> Door:
 
 def _py_sync() -> Door:
     """A binding made anew from the header of each build, by cffi, which knows the structs."""
-    from llama_cpp_py_sync import _cffi_bindings as cffi
-
+    cffi: Any = importlib.import_module("llama_cpp_py_sync._cffi_bindings")
     path = cffi._find_library()
     if path is None:
         raise NotEligible("llama-cpp-py-sync is installed without its library: install it again")
@@ -56,8 +57,7 @@ def _py_sync() -> Door:
 
 def _llama_cpp_python() -> Door:
     """The oldest binding, compiled where it is installed; it knows the structs by ctypes."""
-    from llama_cpp import llama_cpp as binding
-
+    binding: Any = importlib.import_module("llama_cpp.llama_cpp")
     layouts = (of_ctypes(binding.llama_model_params), of_ctypes(binding.llama_context_params))
     # A handle of our own, since argument types are set on it.
     library = ctypes.CDLL(binding._lib._name)
