@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
+from surefoot.engine import hardware
+from surefoot.engine.hardware import Hardware
 from surefoot.lab.records import Conditions
 
 CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal", "soc_thermal")
@@ -43,11 +41,12 @@ class Machine:
 
 def look(packages: Sequence[str] = ()) -> Machine:
     """This machine, and the versions of the named packages; None for one that is not installed."""
-    told: dict[str, Any] = {"memory_bytes": _memory_bytes(), "virtual": _virtual(), "governor": _governor()}
+    here = hardware.look()
+    told: dict[str, Any] = {"memory_bytes": here.memory_bytes, "virtual": here.virtual, "governor": _governor()}
     readings = asdict(SystemProbe().read())
     return Machine(
-        cpu=_cpu(),
-        cores=_cores(),
+        cpu=here.cpu,
+        cores=here.cores,
         os=platform.platform(),
         python=platform.python_version(),
         numpy=metadata.version("numpy"),
@@ -64,14 +63,8 @@ def describe(packages: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def fingerprint(machine: Machine) -> str:
-    """16 hexadecimal digits that are the same where timings can be compared: processor, cores, memory, system.
-
-    Versions are no part of it: they change on one machine, and a record names them. Memory counts in whole GiB, because
-    a kernel keeps back a little more or less of it.
-    """
-    gib = None if machine.memory_bytes is None else round(machine.memory_bytes / 2**30)
-    what = (machine.cpu, machine.cores, platform.system(), platform.machine(), gib, machine.virtual)
-    return hashlib.sha256(repr(what).encode()).hexdigest()[:16]
+    """As `hardware.fingerprint`. Versions are no part of it: they change on one machine, and a record names them."""
+    return hardware.fingerprint(Hardware(machine.cpu, machine.cores, machine.memory_bytes, machine.virtual))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,59 +217,8 @@ def _temperature_c(psutil: Any) -> float | None:
     return _highest([entry.current for name in CPU_SENSORS for entry in sensors.get(name, ())])
 
 
-def _memory_bytes() -> int | None:
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        pass
-    try:
-        import psutil
-    except ImportError:
-        return None
-    return int(psutil.virtual_memory().total)
-
-
-def _virtual() -> bool | None:
-    if sys.platform == "linux":
-        flags = [line for line in _text("/proc/cpuinfo").splitlines() if line.startswith("flags")]
-        return "hypervisor" in flags[0].split() if flags else None
-    if sys.platform == "darwin":
-        told = _sysctl("kern.hv_vmm_present")
-        return told == "1" if told else None
-    return None
-
-
 def _governor() -> str | None:
-    return _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or None
-
-
-def _cpu() -> str:
-    """The model name of the processor, or its architecture where the system does not tell."""
-    if sys.platform == "linux":
-        lines = _text("/proc/cpuinfo").splitlines()
-        named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        return named[0] if named else platform.machine()
-    if sys.platform == "darwin":
-        return _sysctl("machdep.cpu.brand_string") or platform.machine()
-    return platform.processor() or platform.machine()
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _text(path: str) -> str:
-    """The file, or nothing where there is none."""
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
-def _sysctl(name: str) -> str:
-    return subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False).stdout.strip()
+    return hardware.read_text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or None
 
 
 def _version(package: str) -> str | None:
