@@ -29,7 +29,7 @@ POLICIES = [
     Part("fixed", {"draft_len": 3}),
     Part("fixed", {"draft_len": 8}),
     Part("additive", {}),
-    Part("goodput", {}),
+    Part("goodput", {"reproducible": True}),
     Part("goodput", {"reproducible": False}),
 ]
 

@@ -14,6 +14,10 @@ from surefoot.core.judge import JUDGES
 from surefoot.core.sampling import Sampling
 from surefoot.engine import parts
 
+AUTO = "auto"
+WITHOUT_PLAN = "additive"
+"""What the policy auto is where no cost curve was measured; with one it is goodput."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -27,16 +31,18 @@ class Part:
 class Config:
     """Everything that decides what is written and how.
 
-    runtime "auto" takes the runtime that fits the model's format. `seed` None draws one when sampling and reports it.
+    runtime "auto" takes the runtime that fits the model's format, policy "auto" goodput where a plan with a cost curve
+    is there, else additive. `plan` is a file, "off", or "auto": the one that was made for this model here.
+    `seed` None draws one when sampling and reports it.
     `top_logprobs` None reports no log-probabilities, 0 those of the emitted tokens alone.
     `raw` sends the prompt as it is, without the model's chat template. `weights` is the format that a runtime gets
     which reads none of the model's own: fp16, int8, int4, or auto (fp16 where it stays small, else int8). `cache` is
     where such a model keeps its keys and values: state (in the runtime), caller (in arrays of ours), or auto (state).
     """
 
-    runtime: Part = field(default_factory=lambda: Part("auto"))
+    runtime: Part = field(default_factory=lambda: Part(AUTO))
     drafts: Part = field(default_factory=lambda: Part("ngram"))
-    policy: Part = field(default_factory=lambda: Part("additive"))
+    policy: Part = field(default_factory=lambda: Part(AUTO))
     sampling: Sampling = field(default_factory=Sampling)
     judge: str = "match"
     seed: int | None = None
@@ -48,6 +54,7 @@ class Config:
     raw: bool = False
     weights: Literal["auto", "fp16", "int8", "int4"] = "auto"
     cache: Literal["auto", "state", "caller"] = "auto"
+    plan: str = AUTO
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:
@@ -60,6 +67,8 @@ class Config:
             raise ConfigError(parts.unknown("judge", self.judge, JUDGES))
         if self.seed is not None and not 0 <= self.seed < 2**64:
             raise ConfigError(f"seed must be a whole number from 0 to 2**64 - 1; got {self.seed}.")
+        if not self.plan:
+            raise ConfigError("plan takes a file, auto or off; got an empty text.")
         if "" in self.stop:
             raise ConfigError("an empty stop string would stop before the first token; leave it out.")
         if self.top_logprobs is not None and not 0 <= self.top_logprobs <= 1000:
@@ -156,7 +165,10 @@ def _part(key: str, value: Any) -> Part:
     default: Part = getattr(Config(), key)
     name = parts.typed(table.get("name", default.name), str, f"{key}.name")
     options = {k: v for k, v in table.items() if k != "name"}
-    if name != "auto" or key != "runtime":
+    if name == AUTO and key == "policy":
+        # What auto stands for is known with the model: an option has to be one of both.
+        parts.make_options(parts.find("policy", WITHOUT_PLAN), options, key)
+    elif name != AUTO or key != "runtime":
         parts.make_options(parts.find(_PARTS[key], name), options, key)
     return Part(name, options)
 

@@ -11,13 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from surefoot.core.cost import CostCurve
 from surefoot.core.errors import ConfigError, NotEligible
 from surefoot.core.judge import make_judge
 from surefoot.core.limits import Limits
 from surefoot.core.loop import generate
 from surefoot.core.ports import Clock, Drafter, Policy, Session, Target
-from surefoot.core.types import Finish, Ids, Round, as_ids
-from surefoot.engine import models, parts
+from surefoot.core.types import Finish, Ids, Round, RowClass, as_ids
+from surefoot.engine import models, parts, plans
 from surefoot.engine.config import Config, Part
 from surefoot.engine.conversion import openvino_folder
 from surefoot.engine.embedded import Progress
@@ -134,7 +135,8 @@ def _load(model: str, config: Config, name: str, cache_dir: Path, progress: Prog
         return second.target, second.tokenizer
 
     config = replace(config, runtime=Part(name, config.runtime.options))
-    return Model(files, path, target, tokenizer, config, shelf=Shelf(beside))
+    found = plans.find(plans.owner_of(files, target.caps, config), config.plan, cache_dir)
+    return Model(files, path, target, tokenizer, config, shelf=Shelf(beside, models.identity(files)), found=found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,8 @@ class Model:
     """Weights, tokenizer and configuration. Every generation opens a session of its own.
 
     `path` is what the runtime reads: the model's own files, or what they were converted to. `passed_over` says why
-    `auto` did not take a runtime that it prefers. `shelf` keeps what drafters load beside it.
+    `auto` did not take a runtime that it prefers. `shelf` keeps what drafters load beside it. `found` is the plan that
+    belongs to it, or says why there is none.
     """
 
     files: models.ModelFiles
@@ -152,12 +155,37 @@ class Model:
     config: Config
     passed_over: tuple[str, ...] = ()
     shelf: Shelf = field(default_factory=Shelf)
+    found: plans.Found = field(default_factory=plans.Found)
 
-    def workshop(self, config: Config, seed: int | None = None) -> TextWorkshop:
+    @property
+    def plan(self) -> plans.Plan | None:
+        """The plan in use."""
+        return self.found.plan
+
+    @property
+    def curve(self) -> CostCurve | None:
+        """What forwards cost, where it was measured."""
+        return self.plan.curve if self.plan else None
+
+    @property
+    def row_class(self) -> RowClass:
+        """What the target claims for its rows, or less where a gate has found less."""
+        claimed = self.target.caps.row_class
+        return plans.weaker(claimed, self.plan.rows.row_class) if self.plan else claimed
+
+    def allows_near_ties(self, config: Config | None = None) -> bool:
+        """Whether the user has said, now or when the plan was made, that near ties may swap."""
+        return (config or self.config).allow_near_ties or (self.plan is not None and self.plan.allow_near_ties)
+
+    def policy(self, config: Config | None = None) -> Part:
+        """The policy that writes with this configuration, its options as they are used."""
+        return plans.policy_in_use((config or self.config).policy, self.curve is not None, self.row_class)
+
+    def workshop(self, config: Config, seed: int | None = None, clock: Clock = time.perf_counter) -> TextWorkshop:
         """What drafters are built with, for one text of this configuration."""
         ends = self.tokenizer.eos_ids | config.stop_ids
         sampling = replace(config.sampling, seed=seed or 0, end_ids=ends)
-        return TextWorkshop(self.shelf, self.target, self.tokenizer, sampling, config.judge)
+        return TextWorkshop(self.shelf, self.target, self.tokenizer, sampling, config.judge, clock)
 
     def generate(
         self,
@@ -177,9 +205,9 @@ class Model:
         self._check(ids, config)
         target = self.target
         seed = _seed(config)
-        workshop = self.workshop(config, seed)
+        workshop = self.workshop(config, seed, clock)
         drafter = workshop.drafter(config.drafts.name, config.drafts.options)
-        policy: Policy = _build("policy", config.policy, None)
+        policy: Policy = _build("policy", self.policy(config), self.curve)
         if drafter.needs.trees and not target.caps.can_tree:
             raise NotEligible(f"{config.drafts.name} drafts trees, which {target.caps.backend} cannot score here.")
         return Generation(self, config, ids, seed, workshop, drafter, policy, clock)
@@ -209,7 +237,8 @@ class Model:
             "runtime": caps.backend,
             "device": caps.device,
             "discipline": caps.discipline,
-            "row_class": caps.row_class,
+            "row_class": self.row_class,
+            "plan": plans.digest_of(self.plan) if self.plan else None,
             "context": caps.max_length,
             "vocabulary": caps.vocab_size,
             "settings": dict(caps.settings),
@@ -230,19 +259,27 @@ class Model:
         for token in config.stop_ids:
             if not 0 <= token < caps.vocab_size:
                 raise ConfigError(f"stop_ids names token {token}, outside the vocabulary of {caps.vocab_size} tokens.")
-        if config.drafts.name == "off" or caps.row_class == "identical":
+        if config.drafts.name != "off":
+            self._check_rows(config)
+
+    def _check_rows(self, config: Config) -> None:
+        """Raises: NotEligible where drafts could change the text, and nobody has said that they may."""
+        caps, row_class = self.target.caps, self.row_class
+        if row_class == "identical" or (row_class == "near-tie" and self.allows_near_ties(config)):
             return
         settings = ", ".join(f"{key} {value}" for key, value in caps.settings.items())
-        if caps.row_class == "row-dependent":
+        found = ""
+        if self.plan is not None and row_class != caps.row_class:
+            found = f" ({self.plan.rows.found_by} found it here: {self.plan.rows.text})"
+        if row_class == "row-dependent":
             raise NotEligible(
                 f"on {caps.backend} ({settings}) a row's result depends on the rows beside it, so drafts would change "
-                "the text; choose other settings, or --drafts off."
+                f"the text{found}; choose other settings, or --drafts off."
             )
-        if not config.allow_near_ties:
-            raise NotEligible(
-                f"on {caps.backend} ({settings}) drafts may change the text where the two likeliest tokens nearly "
-                "tie; accept that with --allow-near-ties, choose exact settings, or --drafts off."
-            )
+        raise NotEligible(
+            f"on {caps.backend} ({settings}) drafts may change the text where the two likeliest tokens nearly "
+            f"tie{found}; accept that with --allow-near-ties, choose exact settings, or --drafts off."
+        )
 
 
 def _build(kind: parts.Kind, part: Part, given: Any) -> Any:
@@ -254,7 +291,7 @@ class Generation:
     """One text being written. Holds changing state: iterate it once, for text, or call `steps` for rounds too.
 
     `rounds`, `ids` and `text` hold what was written so far, `finish` why it ended (None while it has not).
-    `notes` are what the drafter has to say to the user.
+    `notes` are what the drafter has to say to the user, `policy` is what chose the draft lengths.
     """
 
     def __init__(
@@ -275,6 +312,7 @@ class Generation:
         self.finish: Finish | None = None
         self.seed = seed
         self.notes = workshop.notes
+        self.policy = model.policy(config)
         self._workshop = workshop
         self._clock = clock
         self._walls: list[float] = []
@@ -292,6 +330,7 @@ class Generation:
             limits=Limits(config.max_tokens, sampling.end_ids, self._stream.scan),
             clock=clock,
             cancelled=lambda: self._cancelled,
+            width=plans.padding(model.curve, model.target.caps),
             top_logprobs=config.top_logprobs,
         )
 

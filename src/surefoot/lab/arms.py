@@ -14,7 +14,7 @@ from typing import Any
 
 from surefoot.core.errors import ConfigError
 from surefoot.engine import parts
-from surefoot.engine.config import Config, Part, parse_assignment
+from surefoot.engine.config import AUTO, WITHOUT_PLAN, Config, Part, parse_assignment
 from surefoot.lab.records import Arm
 
 OFF = "off"
@@ -67,7 +67,13 @@ def plain(config: Config, budget: int) -> Config:
 def _default(config: Config) -> Arm:
     if config.drafts.name == OFF:
         return Arm(OFF, "off")
-    return _drafts(dict(config.drafts.options), config.drafts.name, dict(config.policy.options), config.policy.name)
+    policy = _policy(config)
+    return _drafts(dict(config.drafts.options), config.drafts.name, dict(policy.options), policy.name)
+
+
+def _policy(config: Config) -> Part:
+    """The policy of the configuration; auto is what it is without a plan, as long as no model has said otherwise."""
+    return Part(WITHOUT_PLAN, config.policy.options) if config.policy.name == AUTO else config.policy
 
 
 def _parsed(text: str, config: Config) -> Arm:
@@ -82,7 +88,8 @@ def _parsed(text: str, config: Config) -> Arm:
     if name == PEER:
         return _peer(options, text)
     if not slash:
-        return _drafts(options, name, dict(config.policy.options), config.policy.name)
+        default = _policy(config)
+        return _drafts(options, name, dict(default.options), default.name)
     policy_name, policy_options = _read(policy, text)
     return _drafts(options, name, policy_options, policy_name)
 

@@ -99,7 +99,8 @@ def gate(run: Run, pairs: Iterable[Pair], found: Sequence[Difference]) -> Gate:
         text += f"; {ties} differ where the two likeliest tokens nearly tie, which was allowed"
     if vanished:
         text += f"; {vanished} differed once and not when written again alone"
-    details = {"texts": n_texts, "differences": [asdict(each) for each in found]}
+    gaps = [each.gap for each in found if each.again != "none" and each.gap is not None]
+    details = {"texts": n_texts, "gaps": gaps, "differences": [asdict(each) for each in found]}
     return Gate("lossless", not real, float(len(real)), 0.0, "texts that differ", text, details)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from surefoot.app.cli import bench_options as options
-from surefoot.app.cli import errors, settings
+from surefoot.app.cli import demotion, errors, settings
 from surefoot.app.cli.command import Context, common
 from surefoot.core.errors import ConfigError
 
@@ -132,6 +132,7 @@ def _measure(
     from surefoot.app.cli.bench_world import open_world
     from surefoot.lab import bench, validity
     from surefoot.lab.records import Resumed
+    from surefoot.lab.store import load
 
     world, run = open_world(context, store), prepared.run
     if before is not None:
@@ -154,6 +155,9 @@ def _measure(
         context.console.note(f"what was measured is kept; to go on: 'surefoot bench --resume {store.path}'.")
         raise
     context.console.status("")
+    for gate in load(store.path).gates:
+        if gate.name == "lossless":
+            demotion.keep(prepared.writers.model, gate, "bench", context)
     return _finish(args, context, store.path, interrupted)
 
 

@@ -74,6 +74,8 @@ def prepare(args: argparse.Namespace, context: Context, command: Sequence[str], 
         for note in prompt_set.notes:
             context.console.note(errors.as_line(note))
     model = load_model(args.model, config, context)
+    config = replace(config, policy=model.policy(config))
+    arms = _arms(args, config)
     defer_interrupts(context)
     ids = setup.encode(model, prompts, config.raw)
     setup.check(model, config, arms, ids)

@@ -238,5 +238,7 @@ def _write_json(model: Model, on: Config, pairs: Sequence[Pair], context: Contex
     from surefoot.lab.machine import describe
 
     machine = describe(("openvino", "torch", "transformers"))
-    result = Result(SCHEMA, version("surefoot"), machine, model.describe(), on.drafts.name, on.policy.name, pairs)
+    result = Result(
+        SCHEMA, version("surefoot"), machine, model.describe(), on.drafts.name, model.policy(on).name, pairs
+    )
     context.console.write(as_json(result))

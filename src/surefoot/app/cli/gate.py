@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from surefoot.app.cli import errors, settings
+from surefoot.app.cli import demotion, errors, settings
 from surefoot.app.cli.command import Context, common
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ def run(args: argparse.Namespace, context: Context) -> int:
                 found.append(outcome)
             if not args.json:
                 context.console.write(line(outcome, context.console) + "\n")
+            if not isinstance(outcome, gates.NotRun):
+                demotion.keep(model, outcome, f"gate {name}", context)
     finally:
         context.console.status("")
     if args.json:

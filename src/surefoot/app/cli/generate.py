@@ -64,6 +64,8 @@ def run(args: argparse.Namespace, context: Context) -> int:
     config = settings.configure(args)
     words, tools = prompt.read(args, context.stdin), prompt.read_tools(args)
     model = load_model(args.model, config, context)
+    if model.plan is not None and config.drafts.name != "off":
+        context.console.note(errors.as_line(plan_line(model)))
     with model.generate(words, tools=tools) as generation:
         interrupted = _write(generation, context, shown=not args.json)
         stats = generation.stats()
@@ -72,7 +74,8 @@ def run(args: argparse.Namespace, context: Context) -> int:
         elif config.top_logprobs is not None:
             _write_logprobs(model, generation, context)
         if stats.output_tokens or not interrupted:
-            context.console.note(summary(generation, config, interrupted))
+            near_ties = model.allows_near_ties() and model.row_class != "identical"
+            context.console.note(summary(generation, config, near_ties, interrupted))
         elif interrupted:
             context.console.note("interrupted before the first token.")
     return errors.INTERRUPTED if interrupted else errors.GOOD
@@ -87,7 +90,22 @@ def load_model(name: str, config: Config, context: Context) -> Model:
     context.interrupts.check()
     for refusal in model.passed_over:
         context.console.note(f"passed over {errors.as_line(refusal)}")
+    if model.found.note:
+        context.console.note(errors.as_line(model.found.note))
     return model
+
+
+def plan_line(model: Model) -> str:
+    """Which plan is used, and what it decides."""
+    plan = model.plan
+    assert plan is not None
+    decides = f"of {plan.when}, {plan.kind}"
+    if model.policy().name == "goodput":
+        how = "by the clock too" if not model.policy().options["reproducible"] else "by the plan and the text alone"
+        decides += f": draft lengths by goodput, {how}"
+    if model.row_class != "identical":
+        decides += f"; rows are {model.row_class}"
+    return f"plan {model.found.path} ({decides})"
 
 
 def _write(generation: Generation, context: Context, shown: bool) -> bool:
@@ -135,17 +153,17 @@ def _write_logprobs(model: Model, generation: Generation, context: Context) -> N
         context.console.note(f"{token.logprob:9.3f} {spelled(token.id)!r}{'   of' if others else ''}{others}")
 
 
-def summary(generation: Generation, config: Config, interrupted: bool = False) -> str:
-    """The line of statistics."""
+def summary(generation: Generation, config: Config, near_ties: bool, interrupted: bool = False) -> str:
+    """The line of statistics. near_ties: drafts may swap tokens that nearly tie."""
     stats = generation.stats()
-    drafts = "drafts off" if config.drafts.name == "off" else f"{config.drafts.name}/{config.policy.name}"
+    drafts = "drafts off" if config.drafts.name == "off" else f"{config.drafts.name}/{generation.policy.name}"
     ending = "interrupted" if interrupted else f"finish {stats.finish}"
     parts = [
         f"{stats.output_tokens} tokens, {stats.tokens_per_second:.1f} tok/s",
         f"{stats.rounds} rounds, {stats.rows} rows, {stats.accepted_per_round:.2f} accepted per round",
         f"host {100 * stats.host_share:.1f} %",
         ending,
-        drafts + (", near ties allowed" if config.allow_near_ties and config.drafts.name != "off" else ""),
+        drafts + (", near ties allowed" if near_ties and config.drafts.name != "off" else ""),
         "greedy" if generation.seed is None else f"seed {generation.seed}",
     ]
     return "; ".join(parts) + "."

@@ -35,6 +35,7 @@ _FLAGS = {
     "raw": "raw",
     "weights": "weights",
     "cache": "cache",
+    "plan": "plan",
 }
 """The place of each flag in the configuration; a flag that is not given leaves that place alone."""
 
@@ -53,6 +54,7 @@ def add_for_comparison(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("text")
     _add_law(group)
     _add_near_ties(group)
+    _add_plan(group)
     group.add_argument("--raw", action="store_true", default=None, help="prompts go to the model without its template")
     _add_configuration(parser)
 
@@ -62,6 +64,17 @@ def add_for_gates(parser: argparse.ArgumentParser) -> None:
     _add_runtime(parser.add_argument_group("runtime"))
     group = parser.add_argument_group("drafts")
     _add_parts(group)
+    _add_near_ties(group)
+    group = parser.add_argument_group("text")
+    group.add_argument("--raw", action="store_true", default=None, help="prompts go to the model without its template")
+    _add_configuration(parser)
+
+
+def add_for_tuning(parser: argparse.ArgumentParser) -> None:
+    """Those of them that are left where a command measures costs, and counts what a drafter offers."""
+    _add_runtime(parser.add_argument_group("runtime"))
+    group = parser.add_argument_group("drafts")
+    group.add_argument("--drafts", metavar="NAME", help="whose drafts are counted on each workload; else ngram")
     _add_near_ties(group)
     group = parser.add_argument_group("text")
     group.add_argument("--raw", action="store_true", default=None, help="prompts go to the model without its template")
@@ -95,6 +108,12 @@ def _add_runtime(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--ctx-size", type=int, metavar="N", help="longest context, in tokens")
 
 
+def _add_plan(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--plan", metavar="FILE", help="a plan that `surefoot tune` made; off for none; else the model's own is found"
+    )
+
+
 def _add_drafts(group: argparse._ArgumentGroup) -> None:
     _add_parts(group)
     group.add_argument("--judge", metavar="NAME", help="match (default: same text with and without drafts) or ratio")
@@ -102,8 +121,11 @@ def _add_drafts(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_parts(group: argparse._ArgumentGroup) -> None:
+    _add_plan(group)
     group.add_argument("--drafts", metavar="NAME", help="how to guess ahead: ngram, or off")
-    group.add_argument("--policy", metavar="NAME", help="how to choose the draft length: additive, fixed or goodput")
+    group.add_argument(
+        "--policy", metavar="NAME", help="how to choose the draft length: additive, fixed, goodput, or auto"
+    )
     group.add_argument(
         "--draft-len", type=int, metavar="N", help="tokens to guess: each round, or at the most (additive)"
     )

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from surefoot.core.errors import ConfigError, NotEligible
 from surefoot.core.ports import Clock
-from surefoot.engine import parts
+from surefoot.core.types import RowClass
+from surefoot.engine import parts, plans
 from surefoot.engine.generator import Model
 from surefoot.lab.gates import baseline, contamination, lossless, rows
 from surefoot.lab.gates.progress import Progress, silent
@@ -25,7 +26,7 @@ from surefoot.lab.vendor import open_vendor
 NAMES = ("rows", "lossless", "baseline", "contamination")
 """In the order in which they run: the class of the rows decides what a difference means in the others."""
 
-__all__ = ["NAMES", "NotRun", "Progress", "check_names", "check_near_ties", "outcome", "run", "silent"]
+__all__ = ["NAMES", "NotRun", "Progress", "check_names", "check_near_ties", "class_shown", "outcome", "run", "silent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +81,28 @@ def run(
     if name == "rows":
         return rows.judge(rows.gather(model, quick, progress), caps)
     if name == "lossless":
-        return lossless.judge(lossless.gather(model, quick, cache_dir, progress), caps.row_class, near_tie_below(model))
+        found_texts = lossless.gather(model, quick, cache_dir, progress)
+        return lossless.judge(found_texts, model.row_class, near_tie_below(model))
     if name == "contamination":
         found, proposals = contamination.gather(model, quick, progress)
-        return contamination.judge(found, proposals, caps.row_class)
+        return contamination.judge(found, proposals, model.row_class)
     vendor = open_vendor(model, clock)
     found_pairs = baseline.gather(model, vendor, quick, clock, progress)
-    return baseline.judge(found_pairs, caps.row_class, near_tie_below(model))
+    return baseline.judge(found_pairs, model.row_class, near_tie_below(model))
+
+
+def class_shown(gate: Gate, known: RowClass) -> RowClass | None:
+    """The class of the rows that this outcome leaves of `known`, where it leaves less; else None.
+
+    A text that differs says as much of its rows as a row does: a single difference is the end of identical.
+    """
+    shown: RowClass = known
+    if gate.name == "rows":
+        shown = gate.details["row_class"]
+    elif gate.name == "lossless" and gate.details.get("gaps"):
+        shown = "near-tie" if max(gate.details["gaps"]) < 2 * rows.LIMIT_DELTA else "row-dependent"
+    weakest = plans.weaker(shown, known)
+    return weakest if weakest != known else None
 
 
 def near_tie_below(model: Model) -> float:
@@ -94,7 +110,7 @@ def near_tie_below(model: Model) -> float:
 
     Measured on few rows, at most twice the limit that the gate rows has for them.
     """
-    if model.target.caps.row_class == "identical":
+    if model.row_class == "identical":
         return 0.0
     return min(rows.gather(model, True, silent).tolerance, 2 * rows.LIMIT_DELTA)
 
@@ -102,15 +118,15 @@ def near_tie_below(model: Model) -> float:
 def check_near_ties(model: Model, names: Sequence[str]) -> None:
     """Raises: NotEligible where these settings need the user's word for near ties, and a gate would use drafts."""
     caps = model.target.caps
-    if caps.row_class == "identical" or not {"lossless", "contamination"} & set(names):
+    if model.row_class == "identical" or not {"lossless", "contamination"} & set(names):
         return
     settings = ", ".join(f"{key} {value}" for key, value in rows.deciding(caps).items())
-    if caps.row_class == "row-dependent":
+    if model.row_class == "row-dependent":
         raise NotEligible(
             f"on {caps.backend} ({settings}) a row's result depends on the rows beside it, so there are no drafts to "
             "try: measure that with --only rows, or choose other settings."
         )
-    if not model.config.allow_near_ties:
+    if not model.allows_near_ties():
         raise NotEligible(
             f"on {caps.backend} ({settings}) rows of a block are not known to equal single rows: measure that with "
             "--only rows, and try the other gates with --allow-near-ties."

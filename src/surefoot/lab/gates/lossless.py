@@ -107,6 +107,7 @@ def judge(cases: Sequence[Case], row_class: RowClass, tolerance: float) -> Gate:
             "accepted": accepted,
             "rejected": rejected,
             "near_ties": len(ties),
+            "gaps": [_gap(case) for case in different if case.divergence is not None],
             "near_tie_below": tolerance,
             "unsteady": len(unsteady),
             "failures": [_describe(case) for case in cases if case.failed or case.account],
@@ -180,7 +181,7 @@ def ways(model: Model) -> tuple[Way, ...]:
     eager = Part("ngram", {"min_n": 1})
     vocab_size = model.target.caps.vocab_size
     return (
-        Way(f"{used.name}/{chooser.name}", lambda off: (drafter(model, used), policy(chooser))),
+        Way(f"{used.name}/{chooser.name}", lambda off: (drafter(model, used), policy(chooser, model.curve))),
         Way(f"ngram min_n=1/fixed {LONGEST_DRAFT}", lambda off: (drafter(model, eager), policy(long))),
         Way("an adversary/fixed 6", lambda off: (Adversary(off, vocab_size), policy(Part("fixed", {"draft_len": 6})))),
     )

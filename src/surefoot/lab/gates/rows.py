@@ -183,10 +183,16 @@ class Found(NamedTuple):
     norm: float
 
 
-def gather(model: Model, quick: bool, progress: Progress) -> Rows:
-    """Every row count in use, at every place of several texts, against the same rows one by one."""
-    most = longest_draft(model) + 1
-    n_inputs, windows = (2, 1) if quick else (6, 3)
+def gather(
+    model: Model, quick: bool, progress: Progress, *, n_inputs: int | None = None, most: int | None = None
+) -> Rows:
+    """Every row count in use, at every place of several texts, against the same rows one by one.
+
+    n_inputs: texts, where not the usual number; most: rows of the widest block, where not that of the policy in use.
+    """
+    most = longest_draft(model) + 1 if most is None else most
+    usual, windows = (2, 1) if quick else (6, 3)
+    n_inputs = usual if n_inputs is None else n_inputs
     texts = inputs(model, n_inputs, most * windows + most)
     found: list[Found] = []
     for number, text in enumerate(texts):

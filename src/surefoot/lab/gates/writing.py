@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from surefoot.core import loop
+from surefoot.core.cost import CostCurve
 from surefoot.core.judge import make_judge
 from surefoot.core.limits import Limits
 from surefoot.core.ports import Drafter, Needs, Policy, Scores
 from surefoot.core.sampling import Sampling
 from surefoot.core.types import Draft, Ids, Round, as_ids
-from surefoot.engine import parts
-from surefoot.engine.config import Part
+from surefoot.engine import parts, plans
+from surefoot.engine.config import AUTO, Part
 from surefoot.engine.generator import Model
 
 LONGEST_DRAFT = 10
@@ -52,6 +53,7 @@ def write(model: Model, prompt: Ids, drafter: Drafter, policy: Policy, n_tokens:
                 judge=make_judge("match", Sampling()),
                 limits=Limits(n_tokens, ends),
                 clock=lambda: 0.0,
+                width=plans.padding(model.curve, model.target.caps),
             )
         )
     finally:
@@ -70,10 +72,10 @@ def drafter(model: Model, part: Part) -> Drafter:
     return model.workshop(greedy_config).drafter(part.name, part.options)
 
 
-def policy(part: Part) -> Policy:
-    """A new policy of this kind, without a cost curve."""
+def policy(part: Part, curve: CostCurve | None = None) -> Policy:
+    """A new policy of this kind."""
     plugin = parts.find("policy", part.name)
-    made: Policy = plugin.build(parts.make_options(plugin, part.options, "policy"), None)
+    made: Policy = plugin.build(parts.make_options(plugin, part.options, "policy"), curve)
     return made
 
 
@@ -84,7 +86,10 @@ def drafts_in_use(model: Model) -> Part:
 
 def policy_in_use(model: Model) -> Part:
     """The policy that goes with it."""
-    return Part("additive") if model.config.drafts.name == "off" else model.config.policy
+    asked = Part(AUTO) if model.config.drafts.name == "off" else model.config.policy
+    # Texts of gates take no time on any clock, so that lengths have to come from the curve and the text alone.
+    used = plans.policy_in_use(asked, model.curve is not None, "near-tie")
+    return Part(used.name, {**used.options, "reproducible": True}) if used.name == plans.GOODPUT else used
 
 
 def longest_draft(model: Model) -> int:
