@@ -14,7 +14,7 @@ from surefoot.core.errors import ConfigError
 from surefoot.core.plateaus import staircase
 from surefoot.core.types import Ids, as_ids
 from surefoot.lab import measure as module
-from surefoot.lab.measure import LEAST_TURNS, MOST_TURNS, SPAN, Progress, Sweep, measure
+from surefoot.lab.measure import LEAST_TURNS, MOST_TURNS, SPAN, WARM, Progress, Sweep, measure
 from surefoot.lab.steadiness import Sample, corrected, steadiness, turn_paces
 from surefoot.targets.toy import Options, ToyTarget
 
@@ -258,12 +258,46 @@ def test_the_first_rounds_of_a_shape_are_apart() -> None:
     assert max(sample.seconds for sample in found.samples) < 1.0
 
 
+def test_a_sweep_that_was_cut_short_goes_on_with_its_turns() -> None:
+    whole = sweep(Machine(noise=0.02, seed=5))
+    turns: list[Sequence[Sample]] = []
+
+    def cut(samples: Sequence[Sample]) -> None:
+        turns.append(samples)
+        if len(turns) == 3:
+            raise KeyboardInterrupt
+
+    machine = Machine(noise=0.02, seed=5)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(machine, keep=cut)
+    assert all(session.closed for session in machine.opened)
+    kept = [sample for turn in turns for sample in turn]
+    assert kept == list(whole.samples[: len(kept)])
+    fresh: list[Sample] = []
+    again = sweep(Machine(noise=0.02, seed=6), before=kept, keep=fresh.extend)
+    assert list(again.samples) == kept + fresh
+    assert {sample.turn for sample in fresh} == set(range(3, max(sample.turn for sample in again.samples) + 1))
+    assert max(sample.turn for sample in again.samples) >= LEAST_TURNS - 1
+    assert np.abs(misses(again)).max() < 0.05
+
+
+def test_shapes_that_were_used_before_need_less_warming_up() -> None:
+    rounds = {warm: sum(len(session.blocks) for session in opened(warm)) for warm in (0, 1, 2)}
+    assert rounds[2] - rounds[1] == rounds[1] - rounds[0] == len(ROWS) * len(DEPTHS)
+
+
+def opened(warm: int) -> list[Timed]:
+    machine = Machine()
+    sweep(machine, warm=warm)
+    return machine.opened
+
+
 def test_progress_is_shown() -> None:
     shown: list[Progress] = []
     found = sweep(Machine(), show=shown.append, limit_s=1000.0)
-    assert [each.turn for each in shown] == list(range(1, LEAST_TURNS + 1))
+    assert [each.turn for each in shown] == [0] * WARM * len(DEPTHS) + list(range(1, LEAST_TURNS + 1))
     assert shown[-1].wide == 0
-    assert 0 < shown[0].share < shown[-1].share <= 1
+    assert 0 == shown[0].share < shown[-LEAST_TURNS].share < shown[-1].share <= 1
     assert found.seconds > 0
 
 

@@ -167,26 +167,33 @@ def verdict(curve: CostCurve, survival: Sequence[float], offered: int, depth: in
     """
     if offered < 1:
         raise ConfigError("a verdict needs drafts that were counted; run the workload first")
-    view = outlook(curve, depth, draft)
     choices = expected(curve, survival, depth, draft)[1:]
     if not choices:
         raise ConfigError("a verdict needs the survival of one draft token and the cost of two rows at least")
     choice = max(choices, key=lambda each: each.gain)
     spread = 1.96 * _log_error(curve, survival, offered, choice)
-    low, high = choice.gain * math.exp(-spread), choice.gain * math.exp(spread)
     reasons = _reasons(curve, choice, offered, depth)
-    figures = f"{choice.gain:.2f}x ({low:.2f} to {high:.2f})"
+    return judged(outlook(curve, depth, draft), choice.draft_len, choice.gain, spread, reasons)
+
+
+def judged(view: Outlook, draft_len: int, gain: float, spread: float, reasons: Sequence[str]) -> Verdict:
+    """The verdict on the best draft length, however its gain was found.
+
+    spread: half the 95 % interval of the logarithm of the gain. An interval around 1 is undecided, and drafts stay off.
+    """
+    low, high = gain * math.exp(-spread), gain * math.exp(spread)
+    figures = f"{gain:.2f}x ({low:.2f} to {high:.2f})"
     if view.never:
-        return Verdict("never speculate", 0, choice.gain, low, high, (view.text, *reasons), view.text)
-    at = f"draft_len {choice.draft_len} ({choice.rows} rows)"
+        return Verdict("never speculate", 0, gain, low, high, (view.text, *reasons), view.text)
+    at = f"draft_len {draft_len} ({draft_len + 1} rows)"
     if low > 1:
-        text = f"draft {choice.draft_len} ({choice.rows} rows): expect {figures}"
-        return Verdict("draft", choice.draft_len, choice.gain, low, high, reasons, text)
+        text = f"draft {draft_len} ({draft_len + 1} rows): expect {figures}"
+        return Verdict("draft", draft_len, gain, low, high, tuple(reasons), text)
     if high < 1:
         text = f"do not speculate: {at}, the best, would give {figures}"
-        return Verdict("do not speculate", 0, choice.gain, low, high, reasons, text)
+        return Verdict("do not speculate", 0, gain, low, high, tuple(reasons), text)
     text = f"do not speculate until more is known: {at}, the best, gives {figures}"
-    return Verdict("undecided", 0, choice.gain, low, high, reasons, text)
+    return Verdict("undecided", 0, gain, low, high, tuple(reasons), text)
 
 
 def _log_error(curve: CostCurve, survival: Sequence[float], offered: int, choice: Expected) -> float:

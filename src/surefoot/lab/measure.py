@@ -64,7 +64,10 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """turn: full passes done; share: of the time that may be spent; wide: points whose interval is still wide."""
+    """turn: full passes done, 0 while the shapes are warmed up; share: of the time that may be spent.
+
+    wide: points whose interval is still wide.
+    """
 
     turn: int
     share: float
@@ -80,6 +83,9 @@ def measure(
     depths: Sequence[int] = DEPTHS,
     limit_s: float = 60.0,
     seed: int = 0,
+    warm: int = WARM,
+    before: Sequence[Sample] = (),
+    keep: Callable[[Sequence[Sample]], None] = lambda samples: None,
     show: Callable[[Progress], None] = lambda progress: None,
 ) -> Sweep:
     """A sweep over every row count and depth, in random order, until every interval is narrow or the time is up.
@@ -87,7 +93,10 @@ def measure(
     A round is: score so many tokens of real text, read the choices on the host, keep one row and roll the others back.
     Each depth has a session of its own, so that the depths are measured side by side and not one after the other. A
     turn has one round of each that is not narrow yet, and always one of a single row, which tells the pace of the
-    machine. Raises: ConfigError for a text that is too short, or no single row among the row counts.
+    machine. warm: rounds of each shape that are not counted; fewer will do where the shapes were used before.
+    keep: is given the samples of each turn when it is done. before: those of an earlier sweep of the same
+    places that was cut short; this one goes on with the turn that follows.
+    Raises: ConfigError for a text that is too short, or no single row among the row counts.
     """
     rows, depths = tuple(sorted(set(rows))), tuple(sorted(set(depths)))
     if not rows or rows[0] != 1 or not depths or depths[0] < 1:
@@ -105,7 +114,13 @@ def measure(
         for depth in depths:
             sessions[depth] = open_session()
             sessions[depth].prefill(text[:depth])
-        return _sweep(_Bench(sessions, text, clock, began), rows, depths, began + limit_s, random.Random(seed), show)
+        bench = _Bench(sessions, text, clock, began)
+        places = [(each, depth) for depth in depths for each in rows] * warm
+        for number, place in enumerate(places):
+            if number % len(rows) == 0:
+                show(Progress(0, 0.0, len(rows) * len(depths)))
+            bench.round(-1, place)
+        return _sweep(bench, rows, depths, began + limit_s, seed, before, keep, show)
     finally:
         for session in sessions.values():
             session.close()
@@ -138,20 +153,24 @@ def _sweep(
     rows: tuple[int, ...],
     depths: tuple[int, ...],
     until: float,
-    order: random.Random,
+    seed: int,
+    before: Sequence[Sample],
+    keep: Callable[[Sequence[Sample]], None],
     show: Callable[[Progress], None],
 ) -> Sweep:
     places = [(each, depth) for depth in depths for each in rows]
-    for place in places * WARM:
-        bench.round(-1, place)
     warm_s = bench.clock() - bench.began
-    samples: list[Sample] = []
-    wide = places
+    samples = list(before)
+    first = max((each.turn for each in before), default=-1) + 1
+    order = random.Random(seed + first)
+    wide = _wide(samples) if first >= LEAST_TURNS else places
     stopped: Literal["narrow", "time", "turns"] = "turns"
-    for turn in range(MOST_TURNS):
+    for turn in range(first, max(MOST_TURNS, first + 1)):
         todo = [place for place in places if place[0] == 1 or place in wide]
         order.shuffle(todo)
-        samples += [bench.round(turn, place) for place in todo]
+        fresh = [bench.round(turn, place) for place in todo]
+        keep(fresh)
+        samples += fresh
         now = bench.clock()
         if turn + 1 >= LEAST_TURNS:
             wide = _wide(samples)

@@ -71,11 +71,11 @@ class Store:
             raise ConfigError(f"{path} is there already: resume that run, or give another file name") from error
         except OSError as error:
             raise ConfigError(f"{path} cannot be made: {error.strerror}") from error
-        _lock(file, path)
+        lock(file, path)
         store = cls(file, path, Loaded(run, (), (), (), (), None, False), 0)
         try:
             store._write(run)
-            _sync_directory(path.parent)
+            sync_directory(path.parent)
         except BaseException:
             store.close()
             raise
@@ -92,7 +92,7 @@ class Store:
         except OSError as error:
             raise ConfigError(f"{path} cannot be opened: {error.strerror}") from error
         try:
-            _lock(file, path)
+            lock(file, path)
             reader = io.BufferedReader(file)
             loaded, size = _read(reader, path)
             reader.detach()
@@ -187,7 +187,7 @@ def _lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
         yield line
 
 
-def _lock(file: io.FileIO, path: Path) -> None:
+def lock(file: io.FileIO, path: Path) -> None:
     """Nothing; no other process can hold this file open for appending until it is closed or the process ends."""
     try:
         if os.name == "nt":
@@ -206,7 +206,7 @@ def _lock(file: io.FileIO, path: Path) -> None:
         raise ConfigError(f"{path} is being written by another process: wait for it, or end it") from error
 
 
-def _sync_directory(folder: Path) -> None:
+def sync_directory(folder: Path) -> None:
     """Nothing; the name of a new file survives a power cut. Windows has no such call and needs none."""
     if os.name == "nt":
         return

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 from surefoot.core.errors import NotEligible
@@ -100,6 +101,15 @@ def draw(name: str, title: str, description: str, size: tuple[float, float], pai
             sink, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
         )
     return _as_part_of_a_page(sink.getvalue(), name, title, description, size)
+
+
+def standalone(svg: str) -> str:
+    """The same element as a file of its own, with the colours and letters of a report, light or dark as its reader."""
+    css = (Path(__file__).parent / "templates" / "report.css").read_text(encoding="utf-8")
+    colours = css[: css.index("* { box-sizing")]
+    style = f"<style>{colours}svg {{ background: var(--paper); font-family: system-ui, sans-serif; }}</style>"
+    end = svg.index(">") + 1
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + svg[:end] + style + svg[end:]
 
 
 @contextmanager

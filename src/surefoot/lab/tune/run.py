@@ -1,0 +1,316 @@
+"""The steps of tuning, in their order, and what comes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+
+from surefoot.core.binding import Binding, what_binds
+from surefoot.core.cost import CostCurve
+from surefoot.core.errors import NotEligible
+from surefoot.core.payoff import Outlook, outlook
+from surefoot.core.plateaus import Staircase, staircase
+from surefoot.core.ports import Clock
+from surefoot.engine import plans
+from surefoot.engine.config import Part
+from surefoot.engine.generator import Model
+from surefoot.engine.plans import Plan, RowFinding, SweepFacts, Workload
+from surefoot.lab import validity
+from surefoot.lab.gates import rows as row_gate
+from surefoot.lab.gates.writing import drafter as make_drafter
+from surefoot.lab.machine import Watch
+from surefoot.lab.measure import DEPTHS, ROWS, SPAN, Progress, Sweep, measure
+from surefoot.lab.tune import texts as plain_texts
+from surefoot.lab.tune import worth as worths
+from surefoot.lab.tune.kept import Kept, KeptText
+from surefoot.lab.tune.texts import Written
+from surefoot.lab.workloads import KINDS
+
+HISTORY_ONLY = ("ngram", "suffix")
+"""Drafters that go by the text alone, so that what they would have offered anywhere in it can be counted afterwards."""
+
+TOO_NOISY = 0.08
+"""chosen: one standard deviation of the middle point; a step that decides costs 20 % and more, drafts bring 10 %."""
+
+WARM = 1
+"""chosen: the rows were tried in blocks of these sizes just before, so one round for each shape is enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is measured. sweep_s, texts_s: seconds that may be spent, but for what is needed at the least.
+
+    tokens: of each text, at the most. gate_inputs, gate_rows: texts of the gate, and rows of its widest block.
+    """
+
+    rows: tuple[int, ...]
+    depths: tuple[int, ...]
+    sweep_s: float
+    texts_s: float
+    tokens: int
+    workloads: tuple[str, ...]
+    gate_inputs: int
+    gate_rows: int
+    quick: bool = False
+
+
+FULL = Size(ROWS, DEPTHS, 28.0, 14.0, 128, KINDS, 2, 17)
+"""chosen: under 60 s for a model of 100 million parameters on two cores, on every runtime measured there."""
+QUICK = Size((*range(1, 9), 12), DEPTHS[:1], 5.0, 3.5, 48, ("chat", "code", "tools"), 1, 8, quick=True)
+"""chosen: under 15 s for the same; the row counts reach past the second plateau of most machines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far it is. left_s: seconds to the end of tuning, at the most; None where nobody knows."""
+
+    what: str
+    left_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What tuning uses of the world. now: the time of day, UTC, ISO 8601. check: raises when the user wants to stop."""
+
+    clock: Clock
+    now: Callable[[], str]
+    show: Callable[[Step], None]
+    check: Callable[[], None] = lambda: None
+    watch: Callable[[], Watch] = Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What tuning found. plan: written to `path`, unless `noise` says why nothing can be decided on this machine now.
+
+    seconds: by step. verdict: one sentence over all workloads. doubts: what does not forbid a plan and should be known.
+    """
+
+    plan: Plan
+    path: Path | None
+    staircases: Sequence[Staircase]
+    outlook: Outlook
+    binding: Binding
+    verdict: str
+    noise: str | None
+    doubts: Sequence[str]
+    seconds: Mapping[str, float]
+    resumed: bool
+
+
+def tune(
+    model: Model,
+    size: Size,
+    world: World,
+    kept: Kept,
+    cache_dir: Path,
+    *,
+    load_s: float,
+    command: Sequence[str],
+    despite_noise: bool = False,
+) -> Tuned:
+    """The plan of this model, measured now, and written where every other command finds it.
+
+    Raises: NotEligible where drafts would change the text, which the plan then says, or nothing can be measured.
+    """
+    owner = plans.owner_of(model.files, model.target.caps, model.config)
+    before = plans.find(owner, "auto", cache_dir).plan
+    resumed, began = kept.resumed, world.clock()
+    rows = _rows(model, size, world, kept, before)
+    tried = world.clock()
+    if rows.row_class == "row-dependent":
+        _refuse_rows(model, rows, world, cache_dir)
+    watch = world.watch()
+    watch.start()
+    sweep = _sweep(model, size, world, kept)
+    load = validity.busy(watch.stop(), owner.cores)
+    swept = world.clock()
+    written = _texts(model, size, world, kept)
+    done = world.clock()
+    curve = sweep.curve(host_s=plain_texts.host_s(written), can_pad=model.target.caps.can_pad)
+    part = _drafter(model)
+    found = _workloads(model, part, written, curve, world) if part else ()
+    noise = _noise(sweep, curve, load)
+    seen = sweep.steadiness()
+    facts = SweepFacts(
+        size.quick, max(s.turn for s in sweep.samples) + 1, len(sweep.samples), load_s, sweep.warm_s, done - began,
+        seen.steady and noise is None, seen.text, sweep.wide,
+    )  # fmt: skip
+    allowed = model.config.allow_near_ties or (before is not None and before.allow_near_ties)
+    plan = Plan(
+        plans.SCHEMA, version("surefoot"), world.now(), tuple(command), owner, rows, allowed,
+        part.name if part else "", curve, facts, found,
+    )  # fmt: skip
+    path = None
+    if noise is None or despite_noise:
+        path = plans.path_of(owner, cache_dir)
+        plans.save(plan, path)
+    kept.forget()
+    depth = curve.depths[0]
+    view = outlook(curve, depth)
+    return Tuned(
+        plan=plan,
+        path=path,
+        staircases=tuple(staircase(curve, each) for each in curve.depths),
+        outlook=view,
+        binding=what_binds(curve, depth),
+        verdict=worths.expectation(found, view) if found else view.text,
+        noise=noise,
+        doubts=tuple(_doubts(model, plan, sweep, load, part)),
+        seconds={"load": load_s, "rows": tried - began, "sweep": swept - tried, "texts": done - swept},
+        resumed=resumed,
+    )
+
+
+def _rows(model: Model, size: Size, world: World, kept: Kept, before: Plan | None) -> RowFinding:
+    """What is known of rows: the weakest of what the target claims, what is seen now, and what was found before."""
+    caps = model.target.caps
+    if caps.max_rows < 2:
+        raise NotEligible(f"{caps.backend} computes one row at a time here, so that drafts cannot be checked at all.")
+    finding = kept.rows
+    if finding is None:
+
+        def show(done: int, total: int) -> None:
+            world.check()
+            world.show(Step(f"rows of a block against single rows, step {done} of {total}", None))
+
+        show(0, size.gate_inputs)
+        most = min(size.gate_rows, caps.max_rows)
+        gate = row_gate.judge(row_gate.gather(model, True, show, n_inputs=size.gate_inputs, most=most), caps)
+        row_class = plans.weaker(gate.details["row_class"], caps.row_class)
+        finding = RowFinding(row_class, caps.row_class, gate.text, "tune")
+        kept.keep_rows(finding)
+    if before is not None and plans.weaker(before.rows.row_class, finding.row_class) != finding.row_class:
+        return before.rows
+    return finding
+
+
+def _refuse_rows(model: Model, rows: RowFinding, world: World, cache_dir: Path) -> None:
+    caps = model.target.caps
+    owner = plans.owner_of(model.files, caps, model.config)
+    plans.demote(owner, caps, rows.row_class, rows.text, rows.found_by, world.now(), cache_dir)
+    raise NotEligible(f"drafts would change the text here, so there is nothing to tune: {rows.text}")
+
+
+def _sweep(model: Model, size: Size, world: World, kept: Kept) -> Sweep:
+    widest = max(kept_rows(model, size))
+    depths = plain_texts.fitting_depths(model, size.depths, widest)
+    texts_s = size.texts_s
+
+    def show(progress: Progress) -> None:
+        world.check()
+        if not progress.turn:
+            world.show(Step("sweep, warming up", size.sweep_s + texts_s))
+            return
+        left = size.sweep_s * (1 - progress.share) + texts_s
+        world.show(Step(f"sweep, turn {progress.turn}, {progress.wide} points still wide", left))
+
+    return measure(
+        model.target.open,
+        plain_texts.sweep_text(model, max(depths) + SPAN + widest + 1),
+        world.clock,
+        rows=kept_rows(model, size),
+        depths=depths,
+        limit_s=size.sweep_s,
+        warm=WARM,
+        before=kept.samples,
+        keep=kept.keep_turn,
+        show=show,
+    )
+
+
+def kept_rows(model: Model, size: Size) -> tuple[int, ...]:
+    """The row counts of `size` that this target can score."""
+    return tuple(rows for rows in size.rows if rows <= model.target.caps.max_rows)
+
+
+def kept_depths(model: Model, size: Size) -> tuple[int, ...]:
+    """The depths of `size`, or those that fit into this context."""
+    return plain_texts.fitting_depths(model, size.depths, max(kept_rows(model, size)))
+
+
+def _texts(model: Model, size: Size, world: World, kept: Kept) -> dict[str, Written]:
+    """A text of each workload; those that were written before an interruption are taken as they are."""
+    prompts = plain_texts.prompts(model, size.workloads)
+    until = world.clock() + size.texts_s
+    written: dict[str, Written] = {}
+    for number, (name, prompt) in enumerate(prompts.items()):
+        old = kept.texts.get(name)
+        if old is not None and old.prompt == len(prompt):
+            written[name] = Written(name, prompt, old.ids, old.host_s)
+            continue
+        left = until - world.clock()
+        world.show(Step(f"text {number + 1} of {len(prompts)} ({name})", max(0.0, left)))
+        share = left / (len(prompts) - number)
+        text = plain_texts.write(model, name, prompt, size.tokens, share, world.clock, world.check)
+        kept.keep_text(KeptText(name, len(prompt), text.ids, text.host_s))
+        written[name] = text
+    return written
+
+
+def _drafter(model: Model) -> Part | None:
+    """The drafter that workloads are counted with; None where the one in use cannot be counted afterwards."""
+    part = Part("ngram") if model.config.drafts.name == "off" else model.config.drafts
+    return part if part.name in HISTORY_ONLY else None
+
+
+def _workloads(
+    model: Model, part: Part, written: Mapping[str, Written], curve: CostCurve, world: World
+) -> tuple[Workload, ...]:
+    found = []
+    for name, text in written.items():
+        world.check()
+        world.show(Step(f"what drafts are worth on {name}", 0.0))
+        counted = worths.count(text, make_drafter(model, part), curve.max_rows - 1, world.clock)
+        worth = worths.worth(counted, curve, model.target.caps.max_length)
+        if worth is not None:
+            found.append(worth)
+    return tuple(found)
+
+
+def _noise(sweep: Sweep, curve: CostCurve, load: str | None) -> str | None:
+    """Why nothing can be decided, with the evidence and what to do; None where it can."""
+    seen = sweep.steadiness()
+    middle = median(point.error for point in curve.points)
+    evidence = []
+    if seen.kind == "restless":
+        evidence.append(
+            f"{len(seen.outliers)} of {len(sweep.samples)} rounds took half as much again as their own kind"
+        )
+    if middle > TOO_NOISY:
+        evidence.append(f"half of the {len(curve.points)} points are known to {1.96 * middle:.0%} only")
+    if not evidence:
+        return None
+    if load is not None:
+        evidence.append(f"meanwhile {load}")
+    return (
+        f"this machine is too noisy to decide: {'; '.join(evidence)}. Close other programs, let it cool down, give it "
+        "power, and run it again; --despite-noise keeps what was measured"
+    )
+
+
+def _doubts(model: Model, plan: Plan, sweep: Sweep, load: str | None, part: Part | None) -> list[str]:
+    """What does not forbid a plan and should be known."""
+    said = []
+    seen = sweep.steadiness()
+    if not seen.steady and seen.kind != "restless":
+        said.append(f"{seen.kind}: {seen.text}")
+    if load is not None:
+        said.append(f"while costs were measured, {load}")
+    if sweep.wide:
+        n_points = len(sweep.rows) * len(sweep.depths)
+        said.append(f"{len(sweep.wide)} of {n_points} points kept a wide interval; their samples are in it")
+    if plan.rows.row_class == "near-tie" and not plan.allow_near_ties:
+        said.append(
+            f"rows are near-tie ({plan.rows.text}): say once that this may be with 'surefoot tune {model.files.name} "
+            "--allow-near-ties', or drafts are refused"
+        )
+    if part is None:
+        said.append(
+            f"what {model.config.drafts.name} brings cannot be counted along a text (that works with "
+            f"{' and '.join(HISTORY_ONLY)}), so there is a curve and no verdict for each workload"
+        )
+    return said
