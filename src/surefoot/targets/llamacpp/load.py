@@ -81,9 +81,8 @@ def _load(api: Api, options: Options, path: Path) -> tuple[Weights, frozenset[st
 
 def _refusal(path: Path, lines: Sequence[str]) -> ConfigError | NotEligible | TargetError:
     """The error for what llama.cpp says when it cannot load a file."""
-    told = [re.sub(r"^\w+: ", "", line) for line in lines]
+    told = [re.sub(r"^(\w+: |error loading model[\w ]*: )+", "", line) for line in lines]
     said = "; ".join(line for line in told if "failed to load model" not in line) or "it gives no reason"
-    said = re.sub(r"^error loading model[\w ]*: ", "", said)
     if match := re.search(r"unknown model architecture: '([^']*)'", said):
         return NotEligible(
             f"llama.cpp does not know the architecture {match[1]} of {path}: install a newer binding, or use a model "
@@ -91,7 +90,9 @@ def _refusal(path: Path, lines: Sequence[str]) -> ConfigError | NotEligible | Ta
         )
     if re.search(r"alloc|out of memory|mmap failed|mlock", said):
         return TargetError(f"{path} does not fit into memory ({said})", backend="llamacpp", operation="load")
-    if re.search(r"missing tensor|wrong shape|key not found|unknown pre-tokenizer|unsupported", said):
+    if re.search(
+        r"missing tensor|tensor .* not found|wrong shape|key not found|unknown pre-tokenizer|unsupported", said
+    ):
         return NotEligible(f"llama.cpp cannot run {path}: {said}")
     if re.search(r"corrupt|incomplete|bounds|magic|invalid|failed to read|read error|gguf", said):
         return ConfigError(f"{path} is damaged or cut off ({said}): fetch it again")

@@ -1,0 +1,194 @@
+"""What the llama.cpp target refuses, each in one sentence that names what was found and what to do."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+
+import tiny_gguf
+from surefoot.core.errors import ConfigError, NotEligible, SurefootError, TargetError
+from surefoot.engine.config import load_config
+from surefoot.engine.generator import load
+from surefoot.targets.llamacpp import Options, build, doors, layouts, memory
+
+pytest.importorskip("xllamacpp", reason="the llamacpp extra is not installed")
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_gguf.write(tmp_path_factory.mktemp("gguf") / "llama.gguf", context=64)
+
+
+def refused(error: type[SurefootError], words: str, make: Callable[[], object]) -> None:
+    with pytest.raises(error, match=words) as caught:
+        make()
+    told = str(caught.value)
+    assert "\n" not in told
+    assert len(told) < 400, told
+
+
+def cut(source: Path, out: Path, size: int) -> Path:
+    out.write_bytes(source.read_bytes()[:size])
+    return out
+
+
+def renamed(source: Path, out: Path, old: bytes, new: bytes) -> Path:
+    """The file with other bytes of the same length in its header."""
+    assert len(old) == len(new)
+    out.write_bytes(source.read_bytes().replace(old, new))
+    return out
+
+
+def mamba(path: Path) -> Path:
+    """A state-space model of one layer, in the form that llama.cpp reads."""
+    width, inner, state, rank, conv = 64, 128, 16, 4, 4
+    writer: Any = gguf.GGUFWriter(path, "mamba")
+    for add, value in (
+        (writer.add_context_length, 64), (writer.add_embedding_length, width), (writer.add_block_count, 1),
+        (writer.add_feed_forward_length, 0), (writer.add_head_count, 0), (writer.add_ssm_conv_kernel, conv),
+        (writer.add_ssm_inner_size, inner), (writer.add_ssm_state_size, state), (writer.add_ssm_time_step_rank, rank),
+        (writer.add_layer_norm_rms_eps, 1e-5),
+    ):  # fmt: skip
+        add(value)
+    n_vocab = tiny_gguf.add_vocabulary(writer, "llama")
+    shapes = {
+        "token_embd.weight": (n_vocab, width), "output_norm.weight": (width,), "blk.0.attn_norm.weight": (width,),
+        "blk.0.ssm_in.weight": (2 * inner, width), "blk.0.ssm_conv1d.weight": (inner, conv),
+        "blk.0.ssm_conv1d.bias": (inner,), "blk.0.ssm_x.weight": (rank + 2 * state, inner),
+        "blk.0.ssm_dt.weight": (inner, rank), "blk.0.ssm_dt.bias": (inner,), "blk.0.ssm_a": (inner, state),
+        "blk.0.ssm_d": (inner,), "blk.0.ssm_out.weight": (width, inner),
+    }  # fmt: skip
+    for name, shape in shapes.items():
+        writer.add_tensor(name, np.full(shape, -0.1, np.float32))
+    for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
+        write()
+    writer.close()
+    return path
+
+
+def test_a_file_that_is_cut_off(llama: Path, tmp_path: Path) -> None:
+    size = llama.stat().st_size
+    for at in (10, 300, size - 100):
+        file = cut(llama, tmp_path / f"{at}.gguf", at)
+        refused(ConfigError, "is not a GGUF file|is damaged or cut off", lambda file=file: build(Options(), file))
+        refused(ConfigError, "cut off", lambda file=file: run(file, tmp_path))
+
+
+def run(file: Path, cache: Path, **runtime: Any) -> object:
+    return load(str(file), load_config(overrides={"runtime": {"name": "llamacpp", **runtime}}), cache_dir=cache)
+
+
+def test_a_header_that_lies(llama: Path, tmp_path: Path) -> None:
+    data = bytearray(llama.read_bytes())
+    data[8:16] = (2**40).to_bytes(8, "little")
+    (tmp_path / "lying.gguf").write_bytes(data)
+    refused(ConfigError, "and 1099511627776 tensors", lambda: run(tmp_path / "lying.gguf", tmp_path))
+    refused(SurefootError, "lying.gguf", lambda: build(Options(), tmp_path / "lying.gguf"))
+
+
+def test_an_unknown_architecture(llama: Path, tmp_path: Path) -> None:
+    file = renamed(llama, tmp_path / "other.gguf", b"llama", b"lamma")
+    refused(
+        NotEligible, "does not know the architecture lamma .* install a newer binding", lambda: build(Options(), file)
+    )
+
+
+def test_a_vocabulary_without_weights(tmp_path: Path) -> None:
+    file = tiny_gguf.write(tmp_path / "vocab.gguf", tensors=False)
+    refused(NotEligible, "a vocabulary and no weights", lambda: build(Options(), file))
+    refused(NotEligible, "a vocabulary and no weights", lambda: run(file, tmp_path))
+
+
+def test_weights_that_are_missing(llama: Path, tmp_path: Path) -> None:
+    file = renamed(llama, tmp_path / "hole.gguf", b"blk.1.ffn_down.weight", b"blk.1.ffn_dwon.weight")
+    refused(NotEligible, r"cannot run .*tensor 'blk\.1\.ffn_down\.weight' not found", lambda: build(Options(), file))
+
+
+def test_a_context_beyond_the_model(llama: Path) -> None:
+    refused(ConfigError, "ctx_size is 65, and the model .* reads 64 tokens", lambda: build(Options(ctx_size=65), llama))
+
+
+def test_a_cache_that_does_not_fit(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
+    refused(
+        TargetError, "a cache of 128 tokens needs .* are free: give a smaller ctx_size", lambda: build(Options(), llama)
+    )
+
+
+def test_free_memory_is_what_the_system_says(tmp_path: Path) -> None:
+    info = tmp_path / "meminfo"
+    info.write_text("MemTotal: 9 kB\nMemAvailable:   2048 kB\n", encoding="ascii")
+    assert memory.available_bytes(info) == 2 * 2**20
+    assert memory.available_bytes(tmp_path / "none") is None
+
+
+def test_a_recurrent_state(tmp_path: Path) -> None:
+    file = mamba(tmp_path / "mamba.gguf")
+    refused(NotEligible, "recurrent state cannot drop rejected tokens", lambda: build(Options(threads=1), file))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"cache_type_k": "f8"}, "cache_type_k must be one of f32, f16"),
+        ({"cache_type_v": "q8_0"}, "cache_type_v q8_0 needs flash attention"),
+        ({"flash_attn": "maybe"}, "flash_attn must be auto, on or off"),
+        ({"threads": 0}, "threads must be at least 1"),
+        ({"ctx_size": 1}, "ctx_size must be at least 2"),
+        ({"ubatch": 0}, "ubatch must be at least 1"),
+        ({"gpu_layers": -2}, "gpu_layers must be"),
+        ({"binding": "llama"}, "binding is 'llama'; it is one of auto, xllamacpp"),
+    ],
+)
+def test_options_that_no_model_takes(options: dict[str, Any], words: str, llama: Path) -> None:
+    refused(ConfigError, words, lambda: build(Options(**options), llama))
+
+
+def test_no_binding(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    refused(
+        NotEligible,
+        r'needs a binding to llama\.cpp: pip install "surefoot\[llamacpp\]"',
+        lambda: build(Options(), llama),
+    )
+    wanted = Options(binding="llama-cpp-python")
+    refused(NotEligible, "is not installed: pip install llama-cpp-python", lambda: build(wanted, llama))
+
+
+def test_a_binding_that_does_not_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> doors.Door:
+        raise OSError("libllama.so: GLIBC_2.38 not found\n(required by it)")
+
+    monkeypatch.setattr(doors, "DOORS", {"xllamacpp": ("xllamacpp", broken)})
+    refused(
+        NotEligible, "xllamacpp cannot be loaded: libllama.so: GLIBC_2.38 not found", lambda: doors.open_door("auto")
+    )
+
+
+def test_a_build_whose_structs_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doors.metadata, "version", lambda name: "2027.1.12999")
+    refused(
+        NotEligible, "xllamacpp 2027.1.12999 is a version whose structs are not known", lambda: doors.open_door("auto")
+    )
+
+
+def test_defaults_read_under_a_wrong_layout_are_seen() -> None:
+    api = doors.open_door("xllamacpp")
+    api.library.llama_context_default_params.restype = api.context_params.type()
+    params = api.library.llama_context_default_params()
+    assert layouts.reads_defaults(params, api.context_params)
+    older = layouts.of_build(11067)
+    assert older is not None
+    assert not layouts.reads_defaults(params, older[1])
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3"])
+def test_a_missing_shard_is_named(family: str, tmp_path: Path) -> None:
+    file = tiny_gguf.write(tmp_path / "tiny-00001-of-00002.gguf", family)
+    refused(ConfigError, "1 of them are not in .*: tiny-00002-of-00002.gguf", lambda: run(file, tmp_path))
