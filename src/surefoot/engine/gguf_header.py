@@ -23,8 +23,12 @@ _VERSIONS = (2, 3)
 _MAX_DIMS = 4  # GGML_MAX_DIMS
 # chosen: three times what the largest vocabularies hold (262,144 tokens with scores, types and 500,000 merges).
 _MAX_ITEMS = 4_000_000
+# chosen: twice as many texts as the largest vocabularies have tokens and merges; each takes half a microsecond to read.
+_MAX_TEXTS = 1_600_000
+# chosen: the longest text of a header is a whole tokenizer.json, of 20 MB; all of them together are under 50 MB.
+_MAX_TEXT_BYTES = 128 * 2**20
 _MAX_KEYS = 65_536
-_MAX_TENSORS = 1_000_000
+_MAX_TENSORS = 200_000  # chosen: ten times what the largest model of split experts has
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +74,11 @@ def read_header(path: Path) -> GgufHeader:
 
 
 class _Reader:
-    """Holds changing state: the place in the file, and how many more array items it will read."""
+    """Holds changing state: the place in the file, and how much more it will read."""
 
     def __init__(self, path: Path, data: mmap.mmap) -> None:
         self._path, self._data, self._at, self._items_left = path, data, 4, _MAX_ITEMS
+        self._texts_left, self._text_bytes_left = _MAX_TEXTS, _MAX_TEXT_BYTES
 
     def header(self) -> GgufHeader:
         (version,) = self._unpack("I")
@@ -110,6 +115,9 @@ class _Reader:
         if item_kind in _SCALARS:
             return list(self._unpack(f"{count}{_SCALARS[item_kind]}"))
         if item_kind == _STRING:
+            self._texts_left -= count
+            if self._texts_left < 0:
+                raise self._refusal(f"claims an array of {count} texts in its metadata")
             return [self._string() for _ in range(count)]
         raise self._refusal(f"holds an array of items of unknown type {item_kind}")
 
@@ -122,10 +130,16 @@ class _Reader:
         return GgufTensor(name, shape, *self._unpack("IQ"))
 
     def _string(self) -> str:
-        (length,) = self._unpack("Q")
+        start, self._at = self._at, self._at + 8
+        if self._at > len(self._data):
+            raise self._cut_off()
+        length = int.from_bytes(self._data[start : self._at], "little")
         start, self._at = self._at, self._at + length
         if self._at > len(self._data):
             raise self._cut_off()
+        self._text_bytes_left -= length
+        if self._text_bytes_left < 0:
+            raise self._refusal(f"claims a text of {length} bytes, more than all texts of a header")
         try:
             return self._data[start : self._at].decode()
         except UnicodeDecodeError as error:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from surefoot.core.errors import ConfigError
 from surefoot.engine import embedded, hub, safetensors_header
+from surefoot.engine.bounded import json_object
 from surefoot.engine.gguf_header import read_header
 
 Format = Literal["safetensors", "openvino", "gguf"]
@@ -173,21 +173,6 @@ def _ggufs_in(path: Path, entries: Sequence[Path]) -> tuple[Path, ...]:
 def _check_config(path: Path) -> None:
     if not json_object(path / "config.json"):
         raise ConfigError(f"{path} holds weights but no config.json, which says what they mean: fetch it again")
-
-
-def json_object(path: Path) -> dict[str, Any]:
-    """The settings in a JSON file; {} when there is no such file."""
-    try:
-        value = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is damaged, it is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise ConfigError(f"{path} is damaged, it holds a {type(value).__name__} where settings by name belong")
-    return value
 
 
 def _no_weights(path: Path, entries: Sequence[Path], formats: Sequence[Format]) -> str:

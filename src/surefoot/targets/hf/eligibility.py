@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from surefoot.core.eligibility import of_architectures, of_direction, of_recurrence
 from surefoot.core.errors import ConfigError, NotEligible
 from surefoot.targets.hf.cache import unsupported_layers
 
@@ -18,8 +19,9 @@ def check_config(config: Any) -> None:
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
 
     kind = config.model_type
-    if config.is_encoder_decoder:
-        raise NotEligible(f"{kind} is an encoder-decoder: Surefoot runs causal language models only")
+    direction = of_direction(config.is_encoder_decoder, kind)
+    if direction is not None:
+        raise NotEligible(direction.text)
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         raise NotEligible(f"transformers has no causal language model for {kind}: choose a text generation model")
     model: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
@@ -29,16 +31,13 @@ def check_config(config: Any) -> None:
 
 
 def _reasons(config: Any, model: Any) -> list[str]:
-    reasons = []
-    saved_as = list(config.architectures or ())
-    heads = ("CausalLM", "LMHead", "ConditionalGeneration")
-    if saved_as and not any(head in name for name in saved_as for head in heads):
-        reasons.append(f"its weights are those of {saved_as[0]}, which has no language-model head")
+    headless = of_architectures(list(config.architectures or ()))
+    reasons = [] if headless is None else [headless.text]
     if getattr(model, "_is_stateful", False):
-        reasons.append("its recurrent state cannot drop rejected tokens")
+        reasons.extend(found.text for found in of_recurrence())
     else:
-        text = config.get_text_config()
-        reasons.extend(f"its {name} cannot drop rejected tokens" for name in unsupported_layers(text))
+        layers = unsupported_layers(config.get_text_config())
+        reasons.extend(found.text for found in (of_recurrence(layers) if layers else ()))
     return reasons
 
 

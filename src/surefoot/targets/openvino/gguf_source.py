@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -123,20 +123,13 @@ class GgufSource:
         return self._fields.get(f"{self._fields['general.architecture']}.{key}", default)
 
     def _read_spec(self, path: Path) -> ModelSpec:
-        arch = str(self._fields.get("general.architecture"))
-        if arch not in _ARCHITECTURES:
-            raise NotEligible(
-                f"{path} holds a {arch!r} model; the OpenVINO export reads GGUF files of {', '.join(_ARCHITECTURES)}"
-            )
-        if self._field("expert_count", 0):
-            raise NotEligible(f"{path} is a mixture of experts, which the OpenVINO export does not write")
+        check_fields(self._fields, self._tensors, path)
+        arch = str(self._fields["general.architecture"])
         missing = [n for n in ("token_embd.weight", "output_norm.weight") if n not in self._tensors]
         if missing:
             raise ConfigError(f"{path} lacks the tensor {missing[0]}; with shards, name the first one")
         heads, hidden = int(self._field("attention.head_count")), int(self._field("embedding_length"))
         head_dim = int(self._field("attention.key_length", hidden // heads))
-        if int(self._field("rope.dimension_count", head_dim)) != head_dim:
-            raise NotEligible(f"{path} rotates only a part of each head, which the OpenVINO export does not write")
         return ModelSpec(
             family=arch,
             layers=int(self._field("block_count")),
@@ -165,9 +158,25 @@ class GgufSource:
             old = self._field("rope.scaling.original_context_length")
             wanted = {"factor": factor, "original_max_position_embeddings": old}
             return yarn(freq, theta, wanted, int(self._field("context_length", 2048)))
-        if kind not in ("none", "linear"):
-            raise NotEligible(f"rotary scaling {kind!r} is not one of none, linear, yarn, which the export writes")
         return Rope((freq / float(factor if kind == "linear" else 1.0)).astype(np.float32))
+
+
+def check_fields(fields: Mapping[str, Any], tensors: Collection[str], path: Path) -> None:
+    """Nothing, when the export can write a model of this metadata and these tensors. Raises: NotEligible."""
+    arch = str(fields.get("general.architecture"))
+    if arch not in _ARCHITECTURES:
+        raise NotEligible(
+            f"{path} holds a {arch!r} model; the OpenVINO export reads GGUF files of {', '.join(_ARCHITECTURES)}"
+        )
+    if fields.get(f"{arch}.expert_count"):
+        raise NotEligible(f"{path} is a mixture of experts, which the OpenVINO export does not write")
+    heads, hidden = int(fields[f"{arch}.attention.head_count"]), int(fields[f"{arch}.embedding_length"])
+    head_dim = int(fields.get(f"{arch}.attention.key_length", hidden // heads))
+    if int(fields.get(f"{arch}.rope.dimension_count", head_dim)) != head_dim:
+        raise NotEligible(f"{path} rotates only a part of each head, which the OpenVINO export does not write")
+    kind = fields.get(f"{arch}.rope.scaling.type", "none")
+    if kind not in ("none", "linear", "yarn") and "rope_freqs.weight" not in tensors:
+        raise NotEligible(f"rotary scaling {kind!r} is not one of none, linear, yarn, which the export writes")
 
 
 def gguf_name(name: str) -> str:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from surefoot.core.eligibility import OPEN, Shape, growing_axis
 from surefoot.core.errors import NotEligible
-from surefoot.targets.openvino.pages import BLOCK_MASK, HISTORY_ROWS, Pages, Port
+from surefoot.targets.openvino.pages import BLOCK_MASK, Pages
+from surefoot.targets.openvino.rules import Ports, pages_of, refusal, sentence
 
-INPUTS = ("input_ids", "attention_mask", "position_ids", "beam_idx")
 ROWS_INPUT = "surefoot_rows"
 
-_EXPORT = "surefoot export MODEL --to openvino --out FOLDER"
-_EXPORT_CALLER = f"{_EXPORT} --cache caller"
 _WALKED = ("Convert", "Add", "Subtract", "Multiply", "Divide", "Tanh")
 
 
@@ -50,106 +49,44 @@ def read_layout(graph: Any, folder: Path, trees: bool) -> Layout:
 
     Raises: NotEligible with the reason and the export that would help.
     """
-    inputs = {name: port for port in graph.inputs for name in port.get_names()}
-    if HISTORY_ROWS in inputs:
-        return _caller_layout(graph, inputs, folder)
-    states = [op for op in graph.get_ops() if op.get_type_name() == "ReadValue"]
-    if "input_ids" not in inputs:
-        raise NotEligible(f"{folder} is no language model: it reads {', '.join(sorted(inputs)) or 'nothing'}")
-    if not states:
-        cached = any(name.startswith("past_key_values") for name in inputs)
-        found = "hands its whole cache in and out with every forward" if cached else "has no cache"
-        raise NotEligible(f"{folder} {found}; export it with a cache that can be rolled back: {_EXPORT}")
-    _check_inputs(graph, inputs, folder, 4 if trees else 2)
+    ports = ports_of(graph)
+    found = refusal(ports, trees)
+    if found is not None:
+        raise NotEligible(sentence(folder, found))
     head = find_head(graph)
+    own = ports.keeps_no_cache
     return Layout(
-        vocab=_vocab(graph, folder),
-        trees=trees,
-        has_beam="beam_idx" in inputs,
-        slot_axis=_slot_axis(states, folder),
+        vocab=None if ports.logits[2] == OPEN else ports.logits[2],
+        trees=trees or own,
+        has_beam="beam_idx" in ports.inputs,
+        slot_axis=0 if own else growing_axis(ports.states[0]) or 0,
         tap_names=_tap_names(graph, head),
         head=None if head is None else head.get_friendly_name(),
+        pages=pages_of(ports) if own else None,
     )
 
 
-def _caller_layout(graph: Any, inputs: Mapping[str, Any], folder: Path) -> Layout:
-    """The layout of a graph of ours whose cache its caller keeps. Raises: NotEligible where it is another version's."""
-    layers = sum(name.startswith("history.") and name.endswith(".key") for name in inputs)
-    shapes = {name: _open_shape(port) for name, port in inputs.items()}
-    pages = Pages(layers, *shapes.get(Port(0, "value").history, (0, 0, 0, 0))[1::2])
-    due, given = pages.inputs(), {name for port in graph.outputs for name in port.get_names()}
-    wrong = [name for name in sorted(due.keys() | shapes.keys()) if due.get(name) != shapes.get(name)]
-    wrong += [port.rows for port in pages.ports() if port.rows not in given]
-    if wrong:
-        raise NotEligible(
-            f"{folder} keeps its cache with the caller, and its {wrong[0]} does not fit: {_EXPORT_CALLER}"
-        )
-    head = find_head(graph)
-    return Layout(
-        vocab=_vocab(graph, folder),
-        trees=True,
-        has_beam=False,
-        slot_axis=0,
-        tap_names=_tap_names(graph, head),
-        head=None if head is None else head.get_friendly_name(),
-        pages=pages,
+def ports_of(graph: Any) -> Ports:
+    """What the graph reads, keeps and writes."""
+    logits = logits_port(graph).get_partial_shape()
+    rows = logits[1] if not logits.rank.is_dynamic and logits.rank.get_length() == 3 else None
+    # A dimension without an upper end says -1 for it.
+    most = rows.get_max_length() if rows is not None and rows.is_dynamic else -1
+    return Ports(
+        inputs={name: _open_shape(port.get_partial_shape()) for port in graph.inputs for name in port.get_names()},
+        names=[port.get_names() for port in graph.inputs],
+        states=[
+            _open_shape(op.get_output_partial_shape(0)) for op in graph.get_ops() if op.get_type_name() == "ReadValue"
+        ],
+        logits=_open_shape(logits),
+        most_rows=most if most >= 0 else None,
+        outputs={name for port in graph.outputs for name in port.get_names()},
     )
 
 
-def _open_shape(port: Any) -> tuple[int, ...]:
+def _open_shape(shape: Any) -> Shape:
     """The shape with -1 where it is open."""
-    shape = port.get_partial_shape()
-    return () if shape.rank.is_dynamic else tuple(-1 if size.is_dynamic else size.get_length() for size in shape)
-
-
-def _check_inputs(graph: Any, inputs: dict[str, Any], folder: Path, mask_rank: int) -> None:
-    for name in ("attention_mask", "position_ids"):
-        if name not in inputs:
-            why = "rejected rows could not be hidden" if name == "attention_mask" else "rows could not be placed"
-            raise NotEligible(f"{folder} has no input {name}, without which {why}: {_EXPORT}")
-    for port in graph.inputs:
-        if not port.get_names() & set(INPUTS):
-            raise NotEligible(f"{folder} wants an input {port.get_any_name()} that a language model does not have")
-    ids = inputs["input_ids"].get_partial_shape()
-    if ids.rank.is_dynamic or ids.rank.get_length() != 2:
-        raise NotEligible(f"{folder} reads input_ids of shape {ids}, and (batch, n) is needed: {_EXPORT}")
-    if ids[1].is_static:
-        rows = ids[1].get_length()
-        found = "a single row" if rows == 1 else f"{rows} rows, no more and no fewer,"
-        raise NotEligible(f"{folder} scores {found} a forward (static shapes), so drafts cannot be checked: {_EXPORT}")
-    rank = inputs["attention_mask"].get_partial_shape().rank
-    if rank.is_dynamic or rank.get_length() != mask_rank:
-        raise NotEligible(f"{folder} reads an attention_mask of rank {rank}, and {mask_rank} is expected: {_EXPORT}")
-
-
-def _vocab(graph: Any, folder: Path) -> int | None:
-    shape = logits_port(graph).get_partial_shape()
-    if shape.rank.is_dynamic or shape.rank.get_length() != 3:
-        raise NotEligible(f"{folder} writes {shape} where logits (batch, n, vocabulary) are needed: {_EXPORT}")
-    # A slice that takes the last row has 0 or 1 of them as far as the runtime can tell.
-    if shape[1].get_max_length() in (0, 1):
-        raise NotEligible(
-            f"{folder} computes its head on the last row only, so drafts cannot be checked; export it with all rows:"
-            f" {_EXPORT}"
-        )
-    return int(shape[2].get_length()) if shape[2].is_static else None
-
-
-def _slot_axis(states: Sequence[Any], folder: Path) -> int:
-    """The one axis after the batch that grows, the same in every state."""
-    axes = set()
-    for state in states:
-        shape = state.get_output_partial_shape(0)
-        grows = [] if shape.rank.is_dynamic else [i for i in range(1, shape.rank.get_length()) if shape[i].is_dynamic]
-        if len(grows) != 1:
-            raise NotEligible(
-                f"{folder} has a state of shape {shape} that does not grow by one row a token (a recurrent layer or a"
-                " fixed window), so rejected rows cannot be hidden in it"
-            )
-        axes.add(grows[0])
-    if len(axes) != 1:
-        raise NotEligible(f"{folder} has states that grow along different axes, which is not supported")
-    return int(axes.pop())
+    return () if shape.rank.is_dynamic else tuple(OPEN if size.is_dynamic else size.get_length() for size in shape)
 
 
 def logits_port(graph: Any) -> Any:
