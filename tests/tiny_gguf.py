@@ -23,16 +23,17 @@ _TEMPLATE = (
 
 def write(
     path: Path, family: str = "llama", *, context: int = 48, kind: str = "F32", layers: int = 2, seed: int = 0,
-    tensors: bool = True,
+    tensors: bool = True, shard_tensors: int = 0,
 ) -> Path:  # fmt: skip
     """A model of `family` at `path`; its matrices are of the type `kind`. Without `tensors`, a vocabulary only.
 
-    Its logits are spread about as widely as those of a trained model.
+    With `shard_tensors`, shards of so many tensors, of which the first is given back. Its logits are spread about as
+    widely as those of a trained model.
     """
     import gguf
 
     arch = _ARCHITECTURE.get(family, family)
-    writer: Any = gguf.GGUFWriter(path, arch)
+    writer: Any = gguf.GGUFWriter(path, arch, split_max_tensors=shard_tensors)
     writer.add_name("random")  # llama.cpp looks for tokens of their own in models with some names
     writer.add_context_length(context)
     writer.add_embedding_length(WIDTH)
@@ -59,7 +60,7 @@ def write(
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return path
+    return next(iter(sorted(path.parent.glob(f"{path.stem}-00001-of-*.gguf"))), path) if shard_tensors else path
 
 
 def add_vocabulary(writer: Any, family: str) -> int:
@@ -71,8 +72,8 @@ def add_vocabulary(writer: Any, family: str) -> int:
         from transformers.convert_slow_tokenizer import bytes_to_unicode
 
         alphabet: Any = bytes_to_unicode
-        tokens = [*alphabet().values(), "\u0120t", "he", "<|end|>", "<|start|>"]
-        kinds = [normal] * (len(tokens) - 2) + [control] * 2
+        tokens = [*alphabet().values(), "\u0120t", "he", "<|endoftext|>", "<|end|>", "<|start|>"]
+        kinds = [normal] * (len(tokens) - 3) + [control] * 3
         writer.add_tokenizer_model("gpt2")
         writer.add_tokenizer_pre("qwen2")
         writer.add_token_merges(["\u0120 t", "h e"])

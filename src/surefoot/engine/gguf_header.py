@@ -93,7 +93,8 @@ class _Reader:
             if key in metadata:
                 raise self._refusal(f"holds the metadata key {key!r} twice")
             metadata[key] = self._value(*self._unpack("I"))
-        if not isinstance(metadata.get("general.architecture"), str):
+        # Of shards, the first has all metadata, and the others, as llama-gguf-split writes them, their number only.
+        if not metadata.get("split.no") and not isinstance(metadata.get("general.architecture"), str):
             raise self._refusal("does not name its architecture (metadata key general.architecture)")
         tensors = tuple(self._tensor() for _ in range(n_tensors))
         align = metadata.get("general.alignment", 32)

@@ -19,6 +19,7 @@ from surefoot.core.types import Ids
 from surefoot.engine.generator import Model
 from surefoot.lab.records import Side
 from surefoot.lab.vendor import end_ids, finish_of, room_for
+from surefoot.targets.llamacpp.settings import MAX_ROWS
 
 _NGRAM = 2
 """Source: llama-cpp-python's own default of max_ngram_size, and what transformers' lookup is given here."""
@@ -180,7 +181,7 @@ def _params(model: Model, draft_len: int) -> Any:
     given, context = model.target.caps.settings, model.target.caps.max_length
     params = xlc.CommonParams()
     params.model.path = str(model.path)
-    params.n_ctx = context
+    params.n_ctx = context + MAX_ROWS  # as the target has it; the server ends a text a token before the end of its own
     params.n_parallel = 1
     params.n_batch = params.n_ubatch = int(given["ubatch"])
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = int(given["threads"])

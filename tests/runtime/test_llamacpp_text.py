@@ -1,0 +1,116 @@
+"""GGUF files of every family on llama.cpp, through the engine: the same text with and without drafts, as the vendor's.
+
+Tiny random models, with a cache of 32 bits so that rows of a block are single rows but for rounding.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from same_text import check_same_text, gap_at
+
+import tiny_gguf
+from surefoot.core.errors import NotEligible
+from surefoot.core.sampling import Sampling
+from surefoot.engine.config import load_config
+from surefoot.engine.generator import Model, load
+from surefoot.lab.gates.writing import plain
+from surefoot.lab.vendor import open_vendor
+
+pytest.importorskip("xllamacpp", reason="the llamacpp extra is not installed")
+PROMPT = "The stair has steps, the stair has steps, the stair"
+
+
+def model_of(file: Path, **runtime: Any) -> Model:
+    exact = {"threads": 1, "cache_type_k": "f32", "cache_type_v": "f32"}
+    wanted = {"runtime": {"name": "llamacpp", **exact, **runtime}, "allow_near_ties": True}
+    return load(str(file), load_config(overrides=wanted), cache_dir=file.parent / "cache")
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return model_of(tiny_gguf.write(tmp_path_factory.mktemp("gguf") / "llama.gguf", context=256))
+
+
+@pytest.mark.parametrize("family", tiny_gguf.FAMILIES)
+def test_every_family_writes_the_same_with_drafts_without_and_by_the_server(family: str, tmp_path: Path) -> None:
+    model = model_of(tiny_gguf.write(tmp_path / "tiny.gguf", family, context=256))
+    prompt = model.encode(PROMPT)
+    off = check_same_text(model, prompt, Sampling(), 60)
+    theirs = open_vendor(model).plain(prompt, 60)
+    assert tuple(theirs.ids) == off, gap_at(model, prompt, off, theirs.ids)
+
+
+def test_the_same_seed_writes_the_same_text(llama: Model) -> None:
+    check_same_text(llama, llama.encode(PROMPT), Sampling(temperature=0.8, top_k=40, seed=3), 60)
+
+
+def test_shards_write_what_the_single_file_writes(llama: Model, tmp_path: Path) -> None:
+    first = tiny_gguf.write(tmp_path / "tiny.gguf", context=256, shard_tensors=5)
+    assert first.name.startswith("tiny-00001-of-")
+    model = model_of(sorted(tmp_path.glob("tiny-*.gguf"))[1])
+    assert model.path == first
+    assert plain(model, model.encode(PROMPT), 30) == plain(llama, llama.encode(PROMPT), 30)
+
+
+def test_the_vendor_runs_with_the_settings_of_the_target(llama: Model) -> None:
+    vendor = open_vendor(llama)
+    assert vendor.name.startswith("llama.cpp's server of xllamacpp ")
+    reported = llama.target.caps.settings
+    assert vendor.settings == {name: value for name, value in reported.items() if name != "xllamacpp"}
+    assert vendor.lookup_settings["spec_type"] == "ngram-simple"
+
+
+def test_sides_of_the_vendor_say_what_a_record_needs(llama: Model) -> None:
+    vendor = open_vendor(llama, itertools.count().__next__)
+    prompt = llama.encode(PROMPT)
+    due = plain(llama, prompt, 40)
+    for side in (vendor.plain(prompt, 40), vendor.lookup(prompt, 40, 4)):
+        assert tuple(side.ids) == due
+        assert (side.n_output, side.n_first, side.steps) == (len(due), 1, None)
+        assert side.finish == ("stop" if due[-1] in llama.tokenizer.eos_ids else "length")
+        assert side.decode_s > 0
+    with pytest.raises(NotEligible, match="at least 1 token"):
+        vendor.lookup(prompt, 8, 0)
+
+
+def test_the_context_ends_a_text_as_it_does_ours(llama: Model) -> None:
+    """Where it is shorter than the model's own, at whose end the server stops a token earlier."""
+    short = model_of(llama.path, ctx_size=200)
+    prompt = short.encode(PROMPT * 12)[:197]
+    side = open_vendor(short).plain(prompt, 40)
+    assert (side.n_output, side.finish) == (4, "context")
+    assert tuple(side.ids) == plain(short, prompt, 4)
+
+
+QUIET = """
+import sys
+from pathlib import Path
+import numpy as np
+from surefoot.targets.llamacpp import Options, build
+def tasks(): return len(list(Path("/proc/self/task").iterdir()))
+before = tasks()
+session = build(Options(threads=int(sys.argv[2])), Path(sys.argv[1])).open()
+session.prefill(np.arange(20, dtype=np.int32))
+for _ in range(5):
+    session.extend(np.arange(4, dtype=np.int32)).argmax()
+    session.commit(2)
+print(tasks() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists a process's threads there")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_thread_but_those_asked_for_and_nothing_printed(llama: Model, threads: int) -> None:
+    """The host's own work runs on the calling thread, which is the first of llama.cpp's."""
+    done = subprocess.run(
+        [sys.executable, "-c", QUIET, str(llama.path), str(threads)],
+        capture_output=True, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == (f"{threads - 1}\n", "")
