@@ -91,7 +91,7 @@ def open_door(binding: str) -> Door:
         except Exception as error:  # a library that does not load says so in the loader's or the binding's own way
             failures.append(f"{name} cannot be loaded: {' '.join(str(error).split()) or type(error).__name__}")
     if failures:
-        raise NotEligible(f"no llama.cpp can be loaded: {'; '.join(failures)}", failures)
+        raise NotEligible("no llama.cpp can be loaded" if len(failures) > 1 else failures[0], failures)
     if binding == "auto":
         raise NotEligible(f"the llamacpp target needs a binding to llama.cpp: {INSTALL}")
     raise NotEligible(f"the binding {binding} was asked for and is not installed: pip install {binding}")

@@ -114,7 +114,7 @@ def _check_kind(weights: Weights, path: Path) -> None:
     if not weights.vocab_size:
         reasons.append("it has no vocabulary")
     if reasons:
-        raise NotEligible(f"{path} ({architecture}) cannot be used for drafts: {'; '.join(reasons)}", reasons)
+        raise NotEligible(f"{path} ({architecture}) cannot be used for drafts", reasons)
 
 
 def _max_length(options: Options, weights: Weights, path: Path) -> int:
