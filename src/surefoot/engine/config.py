@@ -38,6 +38,7 @@ class Config:
     `raw` sends the prompt as it is, without the model's chat template. `weights` is the format that a runtime gets
     which reads none of the model's own: fp16, int8, int4, or auto (fp16 where it stays small, else int8). `cache` is
     where such a model keeps its keys and values: state (in the runtime), caller (in arrays of ours), or auto (state).
+    `draft_gap_s` is a pause before each draft, in seconds, where drafting at once slows the target down.
     """
 
     runtime: Part = field(default_factory=lambda: Part(AUTO))
@@ -55,6 +56,7 @@ class Config:
     weights: Literal["auto", "fp16", "int8", "int4"] = "auto"
     cache: Literal["auto", "state", "caller"] = "auto"
     plan: str = AUTO
+    draft_gap_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:
@@ -69,6 +71,8 @@ class Config:
             raise ConfigError(f"seed must be a whole number from 0 to 2**64 - 1; got {self.seed}.")
         if not self.plan:
             raise ConfigError("plan takes a file, auto or off; got an empty text.")
+        if not 0 <= self.draft_gap_s <= 1:
+            raise ConfigError(f"draft_gap_s must be between 0 and 1 second; got {self.draft_gap_s}.")
         if "" in self.stop:
             raise ConfigError("an empty stop string would stop before the first token; leave it out.")
         if self.top_logprobs is not None and not 0 <= self.top_logprobs <= 1000:

@@ -23,6 +23,7 @@ from surefoot.engine.config import Config, Part
 from surefoot.engine.conversion import openvino_folder
 from surefoot.engine.embedded import Progress
 from surefoot.engine.gguf_merge import merged_gguf
+from surefoot.engine.pauses import Paused
 from surefoot.engine.stats import Stats, summarise
 from surefoot.engine.streaming import TextStream
 from surefoot.engine.tokenizer import Tokenizer, load_tokenizer
@@ -210,6 +211,8 @@ class Model:
         policy: Policy = _build("policy", self.policy(config), self.curve)
         if drafter.needs.trees and not target.caps.can_tree:
             raise NotEligible(f"{config.drafts.name} drafts trees, which {target.caps.backend} cannot score here.")
+        if config.draft_gap_s:
+            drafter = Paused(drafter, config.draft_gap_s, time.sleep)
         return Generation(self, config, ids, seed, workshop, drafter, policy, clock)
 
     def encode(self, prompt: Prompt, *, tools: Sequence[Mapping[str, Any]] | None = None, raw: bool = False) -> Ids:

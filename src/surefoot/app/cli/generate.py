@@ -162,6 +162,7 @@ def summary(generation: Generation, config: Config, near_ties: bool, interrupted
         f"{stats.output_tokens} tokens, {stats.tokens_per_second:.1f} tok/s",
         f"{stats.rounds} rounds, {stats.rows} rows, {stats.accepted_per_round:.2f} accepted per round",
         f"host {100 * stats.host_share:.1f} %",
+        *([f"{stats.stalls} stalled forwards, {stats.stalled_s:.2f} s lost"] if stats.stalls else []),
         ending,
         drafts + (", near ties allowed" if near_ties and config.drafts.name != "off" else ""),
         "greedy" if generation.seed is None else f"seed {generation.seed}",

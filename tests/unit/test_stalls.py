@@ -1,0 +1,66 @@
+"""Forwards that took far longer than others are counted, and a pause before drafts is kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from surefoot.core.errors import ConfigError
+from surefoot.core.types import Draft, Round, as_ids
+from surefoot.engine.config import load_config
+from surefoot.engine.pauses import Paused
+from surefoot.engine.stats import ENOUGH, STALL, stalls, summarise
+
+
+def round_of(extend_s: float, width: int = 1) -> Round:
+    return Round((1,), 0, 0, 0, 10, width, width, extend_s=extend_s)
+
+
+def test_a_forward_that_waits_is_a_stall_and_what_it_lost_is_told() -> None:
+    rounds = [round_of(0.01) for _ in range(20)]
+    rounds[7] = round_of(0.25)
+    assert stalls(rounds) == [pytest.approx(0.24)]
+    stats = summarise(5, [round_of(9.0), *rounds], [9.0, *(r.extend_s for r in rounds)], "length")
+    assert (stats.stalls, stats.stalled_s) == (1, pytest.approx(0.24))
+
+
+def test_wider_blocks_are_compared_with_their_like() -> None:
+    assert stalls([*(round_of(0.01) for _ in range(20)), *(round_of(0.09, 8) for _ in range(9))]) == []
+    assert len(stalls([*(round_of(0.01, 8) for _ in range(20)), round_of(0.09, 8)])) == 1
+
+
+def test_a_growing_cache_and_a_few_forwards_are_no_stall() -> None:
+    assert stalls([round_of(0.01 + at * 0.0001) for at in range(200)]) == []
+    assert stalls([round_of(0.01)] * (ENOUGH - 2) + [round_of(1.0)]) == []
+    assert len(stalls([round_of(0.01)] * (ENOUGH - 1) + [round_of(0.01 * STALL)])) == 1
+    assert stalls([round_of(0.0)] * 20) == []
+
+
+class Guess:
+    needs = None
+
+    def begin(self, prompt: object, root: int, scores: object) -> None:
+        self.prompt = prompt
+
+    def propose(self, budget: int) -> Draft:
+        return Draft(as_ids(range(budget)))
+
+    def observe(self, new_ids: object, scores: object) -> None:
+        self.seen = new_ids
+
+
+def test_a_pause_comes_before_each_draft_and_changes_nothing_else() -> None:
+    slept: list[float] = []
+    guess = Guess()
+    paused = Paused(guess, 0.003, slept.append)  # type: ignore[arg-type]
+    paused.begin(as_ids([1]), 2, None)  # type: ignore[arg-type]
+    assert slept == []
+    assert np.array_equal(paused.propose(3).ids, [0, 1, 2])
+    paused.observe((5,), None)  # type: ignore[arg-type]
+    assert (slept, guess.seen, len(guess.prompt)) == ([0.003], (5,), 1)  # type: ignore[arg-type]
+
+
+def test_a_pause_is_a_part_of_a_second() -> None:
+    assert load_config(overrides={"draft_gap_s": 0.003}).draft_gap_s == 0.003
+    with pytest.raises(ConfigError, match="draft_gap_s must be between 0 and 1 second"):
+        load_config(overrides={"draft_gap_s": 2.0})
