@@ -31,7 +31,8 @@ class Limits:
     rested: how far below the rested machine a baseline may be whatever its neighbours are. chosen: a quarter; machines
     that others share were seen to drift by a fifth, and the published collapse was 42 %.
     step: a sudden change of the baseline that is no drift, in log seconds. chosen: twice the band.
-    drift, drift_chance: the change over the run that is worth a word, and the chance of it without a drift.
+    drift, drift_chance: the change over the run that is worth a word, and the chance of it without a drift. A change to
+    and fro is worth one where it is as wide as the band.
     stall, stall_share: how many times longer than others of its kind a round must be, and what it must cost of the
     text. chosen: reported stalls were 8 to 20 times a round; a page fault or a timer is below 3 %.
     warm_up: how much slower the first pairs must be, beside four standard deviations.
@@ -218,26 +219,26 @@ def _given(band: tuple[float, float], pairs: Sequence[Pair]) -> dict[int, Band]:
 
 def _bands(pairs: Sequence[Pair], depth: Depth, found: Course, rested: float | None, limits: Limits) -> dict[int, Band]:
     """By the number of the pair; none for a pair of which neither its neighbours nor a rested machine tell anything."""
-    half = limits.band_widest
-    if found.noise is not None:
-        half = min(max(limits.band, 4 * found.noise), limits.band_widest)
+    half = limits.band_widest if found.noise is None else min(max(limits.band, 4 * found.noise), limits.band_widest)
     bands = {}
     for pair in pairs:
-        expected, width = found.expected.get(pair.number, rested), half
-        if pair.number not in found.expected:
-            width = limits.band_widest
+        width, around, expected = half, "the pairs nearby", found.expected.get(pair.number)
+        if expected is None:
+            width, around, expected = limits.band_widest, "the rested machine, since few pairs are near", rested
         if expected is None:
             continue
         near = depth.speed(pair.prompt, pair.off, expected)
-        low, high, source = near * (1 - width), near * (1 + width), f"{100 * width:.0f} % around the pairs nearby"
-        if pair.number not in found.expected:
-            source = f"{100 * width:.0f} % around the rested machine, since few pairs are near"
-        if rested is not None:
-            least = (1 - limits.rested) * depth.speed(pair.prompt, pair.off, rested)
-            if least > low:
-                low, source = least, f"from {100 * limits.rested:.0f} % below the rested machine"
-        bands[pair.number] = Band(pair.number, pair.prompt, pair.budget, low, max(low, high), source)
+        low, high, source = near * (1 - width), near * (1 + width), f"{100 * width:.0f} % around {around}"
+        least, most = (0.0, 0.0) if rested is None else _bound(depth.speed(pair.prompt, pair.off, rested), limits)
+        if least > low:
+            low, high, source = least, max(high, most), f"from {100 * limits.rested:.0f} % below the rested machine"
+        bands[pair.number] = Band(pair.number, pair.prompt, pair.budget, low, high, source)
     return bands
+
+
+def _bound(rested: float, limits: Limits) -> tuple[float, float]:
+    """Tokens per second between which a machine counts as the rested one, whatever the pairs nearby are."""
+    return (1 - limits.rested) * rested, rested
 
 
 def _of_pairs(marked: Mapping[str, Sequence[int]]) -> Iterable[Finding]:
@@ -263,16 +264,21 @@ def _of_the_machine(pairs: Sequence[Pair], depth: Depth, found: Course, limits: 
         by = f"{100 * step.change:+.0f} %"
         text = f"the machine {what} at once: plain decoding changed by {by} after pair {step.before}"
         yield Finding("step", text, (step.before, step.after))
+    text = _slowly(pairs, depth, found, limits)
+    if text:
+        yield Finding("drift", f"plain decoding {text}; each pair is held against the pairs nearby", ())
+
+
+def _slowly(pairs: Sequence[Pair], depth: Depth, found: Course, limits: Limits) -> str:
+    """How plain decoding drifted, in words; empty where it did not, or at once only."""
     speeds = [-depth.excess(pair.prompt, pair.off) for pair in pairs]
     chance, change = stats.trend([pair.at_s for pair in pairs], speeds)
     if chance < limits.drift_chance and abs(change) > limits.drift:
-        way = "slower" if change < 0 else "faster"
-        yield Finding(
-            "drift",
-            f"plain decoding became {100 * abs(np.expm1(change)):.0f} % {way} over the run; each pair is held against "
-            "the pairs nearby",
-            (),
-        )
+        return f"became {100 * abs(np.expm1(change)):.0f} % {'slower' if change < 0 else 'faster'} over the run"
+    moved = np.ptp(list(found.expected.values())) if found.expected and not found.steps else 0.0
+    if moved > max(limits.band, 4 * (found.noise or 0.0)):
+        return f"moved by {100 * np.expm1(moved):.0f} % to and fro over the run"
+    return ""
 
 
 def _of_references(
