@@ -88,7 +88,8 @@ def read(folder: Path) -> Config | None:
     whole = json_object(folder / NAME)
     if not whole:
         return None
-    text, at = whole, ""
+    text: Mapping[str, Any] = whole
+    at = ""
     for key in _TEXT:
         inner = text.get(key)
         if isinstance(inner, Mapping) and _first(inner, _LAYERS) is not None:

@@ -46,6 +46,7 @@ def read(path: Path) -> Facts:
         reason = Refusal("format", "holds a program of a version whose signature is not known here")
         stated.append(Objection(reason, (Evidence(file, "dialect", "not the known one"),)))
     n_bytes, kinds = programs.size_of(path)
+    states = programs.states_of(functions, file)
     language = outer.get("language")
     language = language if isinstance(language, Mapping) else {}
     lookup, why = _lookup(outer, functions, file)
@@ -59,7 +60,8 @@ def read(path: Path) -> Facts:
         head=head,
         vocabulary=_count(language, "vocab_size") or programs.vocabulary_of(functions, file),
         context=_count(language, "max_context_length"),
-        states=programs.states_of(functions, file),
+        layers=programs.layers_of(states),
+        states=states,
         lookup=lookup,
         lookup_text=why,
         stated=tuple(stated),

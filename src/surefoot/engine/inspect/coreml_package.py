@@ -36,6 +36,7 @@ def read(path: Path) -> Facts:
     if kind == "pipeline":
         text = "is a pipeline of several models, which have to be looked at one by one"
         stated.insert(0, Objection(Refusal("format", text), (Evidence(file, "type", kind),)))
+    states = programs.states_of(functions, file)
     n_bytes, kinds = programs.size_of(path) if path.is_dir() else (path.stat().st_size, {})
     facts = Facts(
         format="coreml",
@@ -45,7 +46,8 @@ def read(path: Path) -> Facts:
         rows=programs.rows_of(functions, file),
         head=head,
         vocabulary=programs.vocabulary_of(functions, file),
-        states=programs.states_of(functions, file),
+        layers=programs.layers_of(states),
+        states=states,
         stated=tuple(stated),
     )
     return with_config(facts, path.parent)

@@ -254,11 +254,14 @@ def _objections(
     if ids is None:
         text = f"is no language model: it reads {', '.join(sorted(graph.inputs)[:6]) or 'nothing'}"
         return (Objection(Refusal("no language model", text), (Evidence(path.name, "input", text),)),)
-    found = []
-    for refusal, name, shape in ((of_rows(ids), "input_ids", ids), (of_head(logits), "logits", logits)):
-        # With one row there is one row of logits, too: that says nothing about the head.
-        if refusal is not None and not (name == "logits" and found):
-            found.append(Objection(refusal, (Evidence(path.name, name, spelled(shape)),)))
+    found: list[Objection] = []
+    shaped = of_rows(ids) if len(ids) != 2 else None
+    if shaped is not None:
+        found.append(Objection(shaped, (Evidence(path.name, "input_ids", spelled(ids)),)))
+    # With one row there is one row of logits, too: that says nothing about the head.
+    headless = of_head(logits) if ids[-1:] != (1,) else None
+    if headless is not None:
+        found.append(Objection(headless, (Evidence(path.name, "logits", spelled(logits)),)))
     if not caches:
         found.append(Objection(Refusal("no cache", "has no cache"), (Evidence(path.name, "input", _listed(graph)),)))
     else:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from surefoot.core.eligibility import OPEN, Refusal, Shape, of_head, spelled
 from surefoot.core.errors import ConfigError
-from surefoot.engine.inspect.findings import Evidence, Found, Head, Objection, Rows, State
+from surefoot.engine.inspect.findings import Evidence, Found, Head, LayerKind, Objection, Rows, State
 
 IDS = ("input_ids", "inputids", "tokens", "token_ids", "tokenids", "ids", "token", "input_tokens")
 _PART = ("hidden_states", "hidden", "inputs_embeds", "x")
@@ -93,6 +93,20 @@ def states_of(programs: Sequence[Program], file: str) -> Found[tuple[State, ...]
     found += [State(name, shape, "by the caller") for name, shape in kept.items() if name not in states]
     evidence = tuple(Evidence(file, state.name, spelled(state.shape)) for state in found[:4])
     return Found(tuple(found), evidence) if found else None
+
+
+def layers_of(states: Found[tuple[State, ...]] | None) -> Found[Mapping[LayerKind, int]] | None:
+    """Layers that attend, where keys and values are two arrays whose first axis counts them.
+
+    Source: apple/coreai-models, whose exports keep k_cache and v_cache as (layers, batch, heads, context, head_dim).
+    """
+    if states is None or len(states.value) != 2:
+        return None
+    one, other = states.value
+    if {one.name, other.name} != {"k_cache", "v_cache"} or one.shape != other.shape or len(one.shape) != 5:
+        return None
+    n = one.shape[0]
+    return Found({"full attention": n}, states.evidence) if 0 < n < 10_000 else None
 
 
 def objections_of(programs: Sequence[Program], head: Found[Head] | None, file: str) -> tuple[Objection, ...]:

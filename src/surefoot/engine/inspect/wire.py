@@ -14,8 +14,8 @@ from pathlib import Path
 
 from surefoot.core.errors import ConfigError
 
-MAX_FIELDS = 1_500_000
-"""chosen: the graph of a model of 100,000 operations has a million."""
+MAX_FIELDS = 1_000_000
+"""chosen: a mixture of 6,000 experts, each written out in eight operations, has half a million."""
 
 MAX_TEXT = 64 * 1024
 """chosen: names and the like; weights and programs are stepped over."""
@@ -132,6 +132,8 @@ class Message:
 
     def _varint(self, at: int) -> tuple[int, int]:
         """A whole number and where it ends."""
+        if at < self.end and self.data[at] < 128:
+            return self.data[at], at + 1
         value = 0
         for i, byte in enumerate(self.data[at : min(at + 10, self.end)]):
             value |= (byte & 127) << (7 * i)
