@@ -91,7 +91,9 @@ def _add_record(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--out", type=Path, metavar="FILE", help="where the record goes; else a new file in this folder")
     group.add_argument("--resume", type=Path, metavar="FILE", help="go on with a run that was cut short")
     group.add_argument(
-        "--band", metavar="LOW,HIGH", help="tokens per second of a baseline that counts; else found at the start"
+        "--band",
+        metavar="LOW,HIGH",
+        help="tokens per second of a baseline that counts; else from the pairs nearby and the machine at rest",
     )
 
 
