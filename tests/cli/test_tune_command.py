@@ -58,7 +58,7 @@ def test_one_document_with_the_plan_and_what_follows_from_it(cache: Path) -> Non
         outcome = workload["outcome"]
         assert outcome["low"] <= outcome["gain"] <= outcome["high"]
         assert (outcome["draft_len"] > 0) == (outcome["kind"] == "draft")
-    assert set(found["seconds"]) == {"load", "rows", "sweep", "texts"}
+    assert set(found["seconds"]) == {"load", "rows", "sweep", "texts", "replay"}
     assert found["machine"]["cores"] >= 1
     assert not found["resumed"]
     assert list((cache / "plans").glob("*.jsonl")) == []

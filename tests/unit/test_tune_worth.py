@@ -66,7 +66,8 @@ def test_it_is_the_best_of_all_lengths(offered: float, held: float) -> None:
 
 
 def test_copies_are_drafted_and_noise_is_not() -> None:
-    copies, noise = found(text(0.9, 0.95), curve(stairs)), found(text(0.9, 0.02), curve(stairs))
+    copies = found(text(0.9, 0.95), curve(stairs))
+    noise = found(text(0.9, 0.02), curve(lambda rows: 0.020 + 0.004 * (rows - 1)))
     assert (copies.outcome.kind, noise.outcome.kind) == ("draft", "do not speculate")
     assert copies.outcome.draft_len in (7, 16)
     assert copies.policy_gain > 1.5

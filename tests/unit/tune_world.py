@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from tiny_tokenizers import byte_level
 
 from surefoot.core.types import Caps, Ids, RowClass, as_ids
 from surefoot.engine.config import Config, Part
@@ -31,22 +32,19 @@ def truth(rows: int, depth: int) -> float:
     return level + 1e-5 * depth * (1 + rows / 8)
 
 
-@dataclass(frozen=True)
 class Letters:
-    """A tokenizer of one token for each letter. No text ends by itself."""
+    """A real tokenizer whose ids are folded into the few tokens of the toy. No text ends by itself."""
 
-    vocab_size: int = VOCABULARY
-    eos_ids: frozenset[int] = frozenset()
-    has_template: bool = False
+    has_template = False
+
+    def __init__(self) -> None:
+        self._inner = Tokenizer("toy", byte_level(), frozenset())
 
     def encode(self, text: str) -> Ids:
-        return as_ids([ord(letter) % self.vocab_size for letter in text])
-
-    def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:
-        return "".join(chr(65 + token) for token in ids)
+        return as_ids(self._inner.encode(text) % VOCABULARY)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)
+        return getattr(self._inner, name)
 
 
 class Timed:

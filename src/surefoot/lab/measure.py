@@ -164,8 +164,8 @@ def _sweep(
     first = max((each.turn for each in before), default=-1) + 1
     order = random.Random(seed + first)
     wide = _wide(samples) if first >= LEAST_TURNS else places
-    stopped: Literal["narrow", "time", "turns"] = "turns"
-    for turn in range(first, max(MOST_TURNS, first + 1)):
+    stopped: Literal["narrow", "time", "turns"] = "turns" if wide else "narrow"
+    for turn in range(first, max(MOST_TURNS, first + 1) if wide else first):
         todo = [place for place in places if place[0] == 1 or place in wide]
         order.shuffle(todo)
         fresh = [bench.round(turn, place) for place in todo]

@@ -166,6 +166,6 @@ def _times(tuned: Tuned) -> str:
     again = ", with what an earlier run had measured" if tuned.resumed else ""
     return (
         f"took {spelled(spent)}{again}: rows {seconds['rows']:.1f} s, sweep {seconds['sweep']:.1f} s "
-        f"({facts.turns} turns, {facts.samples} rounds), texts {seconds['texts']:.1f} s; loading and compiling before "
-        f"that {facts.load_s:.1f} s"
+        f"({facts.turns} turns, {facts.samples} rounds), texts {seconds['texts']:.1f} s, replaying them "
+        f"{seconds['replay']:.1f} s; loading and compiling before that {facts.load_s:.1f} s"
     )

@@ -69,7 +69,8 @@ class Kept:
         self.began = begin.at
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+")
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+            self._file = io.FileIO(os.open(path, flags, 0o644), "r+")
         except OSError as error:
             raise ConfigError(f"{path} cannot be written: {error.strerror or error}") from error
         lock(self._file, path)

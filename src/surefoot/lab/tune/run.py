@@ -133,10 +133,11 @@ def tune(
     curve = sweep.curve(host_s=plain_texts.host_s(written), can_pad=model.target.caps.can_pad)
     part = _drafter(model)
     found = _workloads(model, part, written, curve, world) if part else ()
+    ended = world.clock()
     noise = _noise(sweep, curve, load)
     seen = sweep.steadiness()
     facts = SweepFacts(
-        size.quick, max(s.turn for s in sweep.samples) + 1, len(sweep.samples), load_s, sweep.warm_s, done - began,
+        size.quick, max(s.turn for s in sweep.samples) + 1, len(sweep.samples), load_s, sweep.warm_s, ended - began,
         seen.steady and noise is None, seen.text, sweep.wide,
     )  # fmt: skip
     allowed = model.config.allow_near_ties or (before is not None and before.allow_near_ties)
@@ -160,7 +161,13 @@ def tune(
         verdict=worths.expectation(found, view) if found else view.text,
         noise=noise,
         doubts=tuple(_doubts(model, plan, sweep, load, part)),
-        seconds={"load": load_s, "rows": tried - began, "sweep": swept - tried, "texts": done - swept},
+        seconds={
+            "load": load_s,
+            "rows": tried - began,
+            "sweep": swept - tried,
+            "texts": done - swept,
+            "replay": ended - done,
+        },
         resumed=resumed,
     )
 

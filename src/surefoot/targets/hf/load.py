@@ -233,6 +233,8 @@ def _settings(runner: Runner, checkpoint: Checkpoint) -> dict[str, str]:
     import torch
     import transformers
 
+    device = runner.model.device
+    accelerator = {"accelerator": torch.cuda.get_device_name(device)} if device.type == "cuda" else {}
     return {
         "model": type(runner.model).__name__,
         "weights": checkpoint.format,
@@ -242,6 +244,7 @@ def _settings(runner: Runner, checkpoint: Checkpoint) -> dict[str, str]:
         "float32_matmul": torch.get_float32_matmul_precision(),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
+        **accelerator,
     }
 
 
