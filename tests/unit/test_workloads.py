@@ -195,7 +195,11 @@ MALFORMED: dict[str, tuple[str, bytes, str]] = {
     "a list": ("p.jsonl", b'["Why?"]\n', "line 1 of .* must be an object with question_id, category and turns"),
     "a string": ("p.jsonl", GOOD + b'"Why?"\n', "line 2 of .* must be an object with question_id"),
     "null": ("p.jsonl", b"null\n", "line 1 of .* must be an object .* it is not there"),
-    "no id": ("p.jsonl", row(question_id=...), "line 1 of .*: question_id must be a name, and it is not there"),
+    "no id": (
+        "p.jsonl",
+        row(question_id=...),
+        "line 1 of .*: question_id must be .* not there; a line reads {.question_id.: ",
+    ),
     "id of another type": ("p.jsonl", row(question_id=1.5), "line 1 of .*: question_id must be a name, and it is 1.5"),
     "id true": ("p.jsonl", row(question_id=True), "line 1 of .*: question_id must be a name, and it is true"),
     "id empty": ("p.jsonl", row(question_id=" "), 'question_id must be a name, and it is " "'),

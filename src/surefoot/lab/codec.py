@@ -66,7 +66,7 @@ def decode(line: bytes, where: str) -> Record:
     """
     value = _parse(line, where)
     if not isinstance(value, dict) or "kind" not in value:
-        raise ConfigError(f'{where} is {_word(value)} without a "kind": it is no run record')
+        raise ConfigError(f'{where} is {_word(value)} without a "kind": it is no run record of surefoot bench')
     kind = value.pop("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         raise ConfigError(f"{where} is of the kind {_show(kind)}, and a run record has {', '.join(KINDS)}")

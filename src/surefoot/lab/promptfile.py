@@ -20,6 +20,8 @@ MAX_NAME = 100
 UNFETCHED = "FULL BENCHMARK DATA SHOULD BE FETCHED"
 """Source: SPEED-Bench puts this where a text may not be passed on, until its prepare_data.py has filled it in."""
 
+_LAYOUT = '{"question_id": "1", "category": "chat", "turns": ["What is a stair?"]}'
+
 _FORMATS = (
     (b"\x1f\x8b", "is compressed with gzip: unpack it first"),
     (b"PK\x03\x04", "is a zip archive: unpack it first"),
@@ -105,7 +107,8 @@ def _entry(row: Any, where: str) -> Entry:
 
 def _name(name: object, what: str, where: str) -> str:
     if not isinstance(name, str) or not name.strip():
-        raise ConfigError(f"{where}: {what} must be a name, and it is {_show(name)}")
+        layout = f"; a line reads {_LAYOUT}" if name is None else ""
+        raise ConfigError(f"{where}: {what} must be a name, and it is {_show(name)}{layout}")
     if len(name) > MAX_NAME or not name.isprintable():
         raise ConfigError(f"{where}: {what} {_show(name)} is no name of at most {MAX_NAME} printable characters")
     return name
