@@ -29,6 +29,8 @@ _PACKAGES = {
     "torch": "the runtime hf",
     "accelerate": "the runtime hf",
     "openvino": "",
+    "xllamacpp": "",
+    "llama-cpp-py-sync": "",
     "llama-cpp-python": "",
     "onnxruntime": "",
     "mlx": "",

@@ -9,6 +9,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from surefoot.core.errors import NotEligible, SurefootError
 from surefoot.core.ports import Target
 from surefoot.core.types import as_ids
 from surefoot.engine import parts
+from surefoot.engine.generator import RUNTIMES
 
 # chosen: the smallest Llama with grouped heads, two layers and an even head width; it loads in milliseconds.
 _LAYERS, _WIDTH, _INNER, _HEADS, _KV_HEADS = 2, 32, 64, 4, 2
@@ -28,14 +30,28 @@ def look_at_runtime(name: str) -> dict[str, Any]:
     """What happened when a tiny model wrote, drafted and rolled back on the runtime `name`."""
     with tempfile.TemporaryDirectory(prefix="surefoot-") as folder:
         try:
-            write_tiny_llama(Path(folder))
             plugin = parts.find("target", name)
-            target: Target = plugin.build(plugin.options(), Path(folder))
+            target: Target = plugin.build(plugin.options(), _tiny_model(name, Path(folder)))
             return _try(target)
         except NotEligible as error:
             return {"works": False, "detail": str(error)}
         except (SurefootError, ImportError, OSError) as error:
             return {"works": False, "detail": f"{type(error).__name__}: {error}"}
+
+
+def _tiny_model(name: str, folder: Path) -> Path:
+    """A tiny model in the format that the runtime `name` reads best."""
+    runtime = RUNTIMES.get(name)
+    if runtime is not None and runtime.reads[0] == "gguf":
+        write_tiny_gguf(folder / "tiny.gguf")
+        return folder / "tiny.gguf"
+    write_tiny_llama(folder)
+    if runtime is not None and runtime.reads[0] == "openvino" and any(map(find_spec, runtime.modules)):
+        from surefoot.targets.openvino.export import export
+
+        export(folder, folder / "openvino")
+        return folder / "openvino"
+    return folder
 
 
 def _try(target: Target) -> dict[str, Any]:
@@ -71,6 +87,28 @@ def write_tiny_llama(folder: Path, vocabulary: int = _VOCABULARY, context: int =
     }
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (folder / "model.safetensors").write_bytes(_safetensors(dict(_weights(vocabulary))))
+
+
+def write_tiny_gguf(path: Path) -> None:
+    """The same as a GGUF file, without a vocabulary."""
+    import gguf
+
+    writer: Any = gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(_CONTEXT)
+    writer.add_embedding_length(_WIDTH)
+    writer.add_block_count(_LAYERS)
+    writer.add_feed_forward_length(_INNER)
+    writer.add_head_count(_HEADS)
+    writer.add_head_count_kv(_KV_HEADS)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_tokenizer_model("none")
+    writer.add_vocab_size(_VOCABULARY)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, _LAYERS)
+    for tensor, values in _weights(_VOCABULARY):
+        writer.add_tensor(names.get_name(tensor, (".weight",)), values)
+    for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
+        write()
+    writer.close()
 
 
 def _weights(vocabulary: int) -> Iterator[tuple[str, np.ndarray[Any, np.dtype[np.float32]]]]:
