@@ -219,6 +219,21 @@ def test_configurations_are_compared(tiny: Path, cache: Path, tmp_path: Path) ->
     assert [line.split()[0] for line in shown.out.splitlines()[3:5]] == list(toys[:2])
 
 
+def test_the_length_goes_to_other_engines(tiny: Path, cache: Path) -> None:
+    path = document(cache)["path"]
+    workload = document(cache)["plan"]["workloads"][0]
+    done = surefoot("export", path, "--to", "vllm", "--workload", workload["name"], "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)["flags"]
+    assert (found["draft_len"] > 0) == ("num_speculative_tokens" in found["flags"])
+    shown = surefoot("export", path, "--to", "llama.cpp")
+    assert shown.code == 0
+    assert "on toy, where it was measured" in shown.err
+    assert_refused(surefoot("export", path, "--to", "vllm", "--workload", "poetry"), USAGE, "poetry")
+    assert_refused(surefoot("export", tiny / "config.json", "--to", "vllm"), USAGE, "another schema")
+    assert_refused(surefoot("export", tiny, "--workload", "code"), USAGE, "--workload", "--to")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

@@ -1,4 +1,5 @@
-"""`surefoot export`: a model in the format of another runtime, with every row scored and a cache to roll back."""
+"""`surefoot export`: a model in the format of another runtime, with every row scored and a cache to roll back; or the
+draft length of a plan as flags of another engine."""
 
 from __future__ import annotations
 
@@ -23,18 +24,38 @@ class Result:
     report: Any
 
 
+_ENGINES = ("vllm", "sglang", "llama.cpp", "mlx-lm", "openvino-genai")
+"""As `engine.plans.flags` has them; not imported for it, so that help stays quick."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlagsResult:
+    """What --json prints of a plan. measured_on: the runtime whose rows the length was chosen by."""
+
+    schema: int
+    surefoot: str
+    plan: Path
+    measured_on: str
+    flags: Any
+
+
 def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
     """Add this command to `surefoot`."""
     parser = commands.add_parser(
         "export",
-        help="write a model in a format whose drafts can be verified",
+        help="write a model in a format whose drafts can be verified, or a plan as flags of another engine",
         description="Writes MODEL as a folder that OpenVINO, Optimum Intel and OpenVINO GenAI read, and Surefoot too; "
         "with --cache caller only Surefoot. "
-        "Only one layer is held in memory at a time. The folder appears whole or not at all.",
+        "Only one layer is held in memory at a time. The folder appears whole or not at all. With an engine in --to, "
+        "MODEL is a plan that `surefoot tune` made, and its draft length is printed as that engine takes it.",
         allow_abbrev=False,
     )
     parser.add_argument("model", metavar="MODEL", help="a folder, a GGUF file, a Hub id, or smollm2-135m")
-    parser.add_argument("--to", default="openvino", choices=("openvino",), help="the format (default: openvino)")
+    parser.add_argument(
+        "--to", default="openvino", choices=("openvino", *_ENGINES),
+        help="the format (default: openvino), or the engine whose flags are wanted",
+    )  # fmt: skip
+    parser.add_argument("--workload", metavar="NAME", help="flags for this workload of the plan; else for all alike")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to; a folder that is new or empty")
     parser.add_argument(
         "--weights", default="auto", choices=("auto", "fp16", "int8", "int4"),
@@ -57,6 +78,10 @@ def run(args: argparse.Namespace, context: Context) -> int:
     from surefoot.core.errors import ConfigError
     from surefoot.engine import conversion, models
 
+    if args.to in _ENGINES:
+        return _write_flags(args, context)
+    if args.workload is not None:
+        raise ConfigError("--workload chooses among the verdicts of a plan, and a model has none; name an engine --to")
     with context.console.working(f"exporting {args.model}") as progress:
         files = models.resolve(args.model, context.cache_dir, formats=("safetensors", "gguf"), progress=progress)
         weights = conversion.choose_weights(files, args.weights)
@@ -72,5 +97,31 @@ def run(args: argparse.Namespace, context: Context) -> int:
     context.console.note(
         f"{report.parameters / 1e6:.0f} M parameters as {report.weights}, {report.model_bytes / 1e9:.2f} GB in "
         f"{report.seconds:.0f} s{peak}; next: surefoot generate {report.path} -p 'Your prompt'"
+    )
+    return errors.GOOD
+
+
+def _write_flags(args: argparse.Namespace, context: Context) -> int:
+    """The exit code, once the flags are printed."""
+    from importlib.metadata import version
+
+    from surefoot.app.cli.document import as_json
+    from surefoot.engine import plans
+    from surefoot.engine.plans.flags import flags
+
+    path = Path(args.model)
+    plan = plans.load(path)
+    found = flags(plan, args.to, args.workload)
+    on = plan.owner.runtime
+    if args.json:
+        context.console.write(as_json(FlagsResult(SCHEMA, version("surefoot"), path, on, found)))
+        return errors.GOOD
+    if found.flags:
+        context.console.write(f"{found.flags}\n")
+    what = f"draft_len {found.draft_len}" if found.draft_len else "no drafts"
+    where = "all workloads alike" if args.workload is None else found.workload
+    context.console.note(
+        f"{what} for {where}: {found.gain:.2f}x on {on}, where it was measured; rows may cost otherwise on {args.to}, "
+        "whose lengths are fixed and do not stop where drafts lose."
     )
     return errors.GOOD

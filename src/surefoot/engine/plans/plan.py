@@ -37,7 +37,8 @@ class SweepFacts:
     """How the curve was measured. turns: passes over all row counts; samples: rounds in all. Seconds of wall clock.
 
     load_s: of loading, converting and compiling before; warm_s: of the rounds that were not counted; seconds: of all
-    steps after loading. machine: what it did meanwhile, in words. wide: rows and depth of the points whose interval stayed wide. quick: a first look only.
+    steps after loading. machine: what it did meanwhile, in words. wide: rows and depth of the points whose interval
+    stayed wide. quick: a first look only.
     """
 
     quick: bool
