@@ -21,7 +21,7 @@ MAX_BYTES = 256 * 2**20
 """chosen: the graph of a mixture of experts that is written out expert by expert takes 100 MB."""
 
 MAX_ELEMENTS = 1_500_000
-MAX_LAYERS = 200_000
+MAX_LAYERS = 150_000
 MAX_EDGES = 400_000
 """chosen: such a graph has 700,000 elements, 50,000 operations and 100,000 edges."""
 
@@ -32,7 +32,9 @@ MAX_TAG = 2**20
 """chosen: attributes hold names and lists of numbers; a mebibyte of one is no attribute. It also bounds the time of old
 parsers, which look at an unfinished tag again with every piece of it."""
 
-KEPT = ("Parameter", "Result", "ReadValue")
+KEPT = ("Parameter", "Result", "ReadValue", "Const")
+CUTS = ("Slice", "StridedSlice", "Gather", "VariadicSplit", "Split")
+"""Operations that may keep fewer rows than they get; all their inputs are kept in mind, of others the first."""
 
 
 @dataclass(slots=True)
@@ -50,19 +52,19 @@ class Layer:
 @dataclass(frozen=True, slots=True)
 class Graph:
     """layers by id: of every operation its kind, of inputs, outputs and variables also shapes and names. edges: where
-    the port (layer, port) gets its value from.
+    the port (layer, port) gets its value from. ports: of each operation, its inputs in order.
     """
 
     name: str
     version: str
     layers: Mapping[str, Layer]
     edges: Mapping[tuple[str, str], tuple[str, str]]
-    first_port: Mapping[str, str]
+    ports: Mapping[str, list[str]]
 
-    def source(self, layer: Layer) -> tuple[Layer, str] | None:
-        """The layer and port that the first input of this layer comes from."""
-        port = self.first_port.get(layer.id)
-        found = None if port is None else self.edges.get((layer.id, port))
+    def source(self, layer: Layer, number: int = 0) -> tuple[Layer, str] | None:
+        """The layer and port that an input of this layer comes from, the first one or, of a cut, any."""
+        ports = self.ports.get(layer.id, ())
+        found = self.edges.get((layer.id, ports[number])) if number < len(ports) else None
         return None if found is None or found[0] not in self.layers else (self.layers[found[0]], found[1])
 
 
@@ -103,7 +105,7 @@ class _Reader:
         self._net: Mapping[str, str] = {}
         self._layers: dict[str, Layer] = {}
         self._edges: dict[tuple[str, str], tuple[str, str]] = {}
-        self._first: dict[str, str] = {}
+        self._ports: dict[str, list[str]] = {}
         self._layer: Layer | None = None
         self._inner = 0
         self._port: tuple[str, tuple[str, ...], list[int]] | None = None
@@ -153,8 +155,8 @@ class _Reader:
         elif tag == "port":
             names = attributes.get("names", "")
             self._port = attributes.get("id", ""), _names(names), []
-            if self._side == "input":
-                self._first.setdefault(layer.id, self._port[0])
+            if self._side == "input" and (layer.kind in CUTS or layer.id not in self._ports):
+                self._ports.setdefault(layer.id, []).append(self._port[0])
         elif tag == "dim":
             self._dim = ""
 
@@ -189,7 +191,7 @@ class _Reader:
     def graph(self) -> Graph:
         if not self._layers:
             raise self.refusal("holds no layer")
-        return Graph(self._net.get("name", ""), self._net.get("version", ""), self._layers, self._edges, self._first)
+        return Graph(self._net.get("name", ""), self._net.get("version", ""), self._layers, self._edges, self._ports)
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -18,7 +18,9 @@ from surefoot.targets.openvino.names import MODEL_FILE, RECORD_FILE
 from surefoot.targets.openvino.rules import Ports, refusal, sentence
 
 _WALKED = ("Convert", "Add", "Subtract", "Multiply", "Divide", "Tanh", "Result")
-_CUTS = ("Slice", "StridedSlice", "Gather", "VariadicSplit", "Split")
+_ROWS = 1  # the axis of the rows in (batch, n, width)
+_FEW = 64
+"""chosen: bytes of a constant that says where a slice begins; longer ones are weights."""
 
 
 def read(folder: Path) -> Facts:
@@ -30,7 +32,7 @@ def read(folder: Path) -> Facts:
     except OSError:
         raise ConfigError(f"{folder} holds {MODEL_FILE} without its weights {weights.name}: fetch it again") from None
     record = json_object(folder / RECORD_FILE)
-    ports, states = ports_of(graph), list(_states(graph))
+    ports, states = ports_of(graph, weights), list(_states(graph))
     found = refusal(ports, bool(record.get("trees", False)))
     facts = Facts(
         format="openvino",
@@ -54,8 +56,8 @@ def told(folder: Path, facts: Facts) -> str | None:
     return next((sentence(folder, each.refusal) for each in facts.stated), None)
 
 
-def ports_of(graph: Graph) -> Ports:
-    """What the graph reads, keeps and writes."""
+def ports_of(graph: Graph, weights: Path) -> Ports:
+    """What the graph reads, keeps and writes. weights: the file of its constants."""
     parameters = [layer for layer in graph.layers.values() if layer.kind == "Parameter"]
     results = list(_results(graph))
     named = [shape for names, shape in results if "logits" in names]
@@ -66,7 +68,7 @@ def ports_of(graph: Graph) -> Ports:
         names=names,
         states=[shape for _, shape in _states(graph)],
         logits=(named or [shape for _, shape in results] or [()])[0],
-        most_rows=None,
+        most_rows=1 if _keeps_the_last(graph, _cut_before_the_head(graph), weights) else None,
         outputs={name for group, _ in results for name in group},
     )
 
@@ -95,7 +97,10 @@ def _head(graph: Graph, ports: Ports, file: Path) -> Found[Head] | None:
     if ports.logits[1] in (0, 1) and ports.inputs.get("input_ids", ())[1:2] == (OPEN,):
         return Found("last row", (here,))
     cut = _cut_before_the_head(graph)
-    return None if cut is not None else Found("all rows", (here,))
+    if cut is None:
+        return Found("all rows", (here,))
+    kept = Evidence(file.name, cut.name, f"a {cut.kind} before the head")
+    return Found("last row", (kept, here)) if ports.most_rows == 1 else None
 
 
 def _cut_before_the_head(graph: Graph) -> Layer | None:
@@ -110,11 +115,43 @@ def _cut_before_the_head(graph: Graph) -> Layer | None:
             if before is None:
                 return None
             at, steps = before[0], steps + 1
-        if at.kind in _CUTS:
+        if at.kind in ir_xml.CUTS:
             return at
         before = graph.source(at) if at.kind == "MatMul" else None
-        return before[0] if before is not None and before[0].kind in _CUTS else None
+        return before[0] if before is not None and before[0].kind in ir_xml.CUTS else None
     return None
+
+
+def _keeps_the_last(graph: Graph, cut: Layer | None, weights: Path) -> bool:
+    """Whether this cut is known to keep the last row and no other."""
+    if cut is None or cut.kind not in ("Slice", "Gather"):
+        return False
+    given = []
+    for number in range(1, 5 if cut.kind == "Slice" else 3):
+        source = graph.source(cut, number)
+        given.append(None if source is None else _constant(source[0], weights))
+    if cut.kind == "Gather":
+        return given == [(-1,), (_ROWS,)]
+    start, stop, step, axis = given
+    return start == (-1,) and stop is not None and stop[0] >= 2**31 - 1 and (step, axis) == ((1,), (_ROWS,))
+
+
+def _constant(layer: Layer, weights: Path) -> tuple[int, ...] | None:
+    """The whole numbers of a small constant; None of anything else."""
+    widths = {"i64": 8, "i32": 4}
+    width = widths.get(layer.data.get("element_type", ""))
+    if layer.kind != "Const" or width is None:
+        return None
+    try:
+        offset, size = int(layer.data["offset"]), int(layer.data["size"])
+        if offset < 0 or not 0 < size <= _FEW or size % width:
+            return None
+        with weights.open("rb") as file:
+            file.seek(offset)
+            data = file.read(size)
+    except (KeyError, ValueError, OSError, OverflowError):
+        return None
+    return tuple(int.from_bytes(data[i : i + width], "little", signed=True) for i in range(0, len(data), width))
 
 
 def _rows(ports: Ports, file: Path) -> Found[Rows] | None:
