@@ -97,6 +97,8 @@ def test_options_that_contradict_each_other(tiny: Path, options: list[str], word
     [
         (["--drafts", "ngran"], ["'ngran'", "did you mean 'ngram'"]),
         (["--policy", "aditive"], ["'aditive'", "did you mean 'additive'"]),
+        (["--set", "policy.reproducible=false"], ["policy.reproducible", "no policy is named", "--policy"]),
+        (["--plan", ""], ["plan takes a file, auto or off"]),
         (["--runtime", "fh"], ["'fh'", "did you mean 'hf'"]),
         (["--weights", "int9"], ["'int9'", "int8"]),
         (["--judge", "mach"], ["'mach'", "did you mean 'match'"]),

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import signal
+import time
 from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from cli_run import Done, assert_refused, surefoot
+from cli_run import Done, assert_refused, start, wait
 
-USAGE, NOT_ELIGIBLE = 2, 3
+FAILED, USAGE, NOT_ELIGIBLE, INTERRUPTED = 1, 2, 3, 130
 TOY = ("--runtime", "toy", "--set", "runtime.vocab_size=258", "--set", "runtime.order=1")
 SMALL = ("--rows", "5", "--depths", "20,60", "--despite-noise")
 """Whether the machine of the tests is quiet is not what they ask."""
 WRITE = ("-p", "one two one two one two", "--max-tokens", "40")
+
+
+def surefoot(*arguments: object, env: Mapping[str, str] | None = None) -> Done:
+    """The command, run inside this process: most of what a process of its own would take is imports."""
+    from surefoot.app.cli.main import main
+
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setenv("SUREFOOT_CACHE", (env or {}).get("SUREFOOT_CACHE", "nowhere"))
+        code = main(list(map(str, arguments)))
+    return Done(code, *(_written(stream) for stream in (out, err)))
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    stream.seek(0)
+    return stream.read()
 
 
 @pytest.fixture(scope="module")
@@ -165,25 +186,49 @@ def test_a_weaker_class_is_respected_until_the_user_says_so(tiny: Path, cache: P
 
 def test_a_gate_that_finds_a_difference_writes_it_down(tiny: Path, tmp_path: Path) -> None:
     """The kernel of this toy rounds blocks of three rows and more otherwise than single rows."""
-    from cli_run import start, wait
+    from surefoot.targets.toy.session import ToyScores
 
-    nudge = (
-        "import sys\n"
-        "from surefoot.targets.toy import session\n"
-        "from surefoot.targets.toy.session import ToyScores\n"
-        "plain = ToyScores.logits\n"
-        "ToyScores.logits = lambda self, row: plain(self, row) + (0.01 * row if self.rows > 2 else 0)\n"
-        "from surefoot.app.cli.main import main\n"
-        "sys.exit(main(sys.argv[1:]))\n"
-    )
+    plain = ToyScores.logits
     env = {"SUREFOOT_CACHE": str(tmp_path)}
-    arguments = map(str, ("gate", tiny, *TOY, "--quick", "--only", "rows"))
-    done = wait(start(["-c", nudge, *arguments], **env))
-    assert done.code == 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ToyScores, "logits", lambda self, row: plain(self, row) + (0.01 * row if self.rows > 2 else 0))
+        done = surefoot("gate", tiny, *TOY, "--quick", "--only", "rows", env=env)
+    assert done.code == FAILED
     assert "rows FAILED" in " ".join(done.out.split())
     assert "rows are near-tie here and not identical: from now on drafts need --allow-near-ties" in done.err
     assert_refused(write(tiny, env), NOT_ELIGIBLE, "gate rows found it here", "--allow-near-ties")
     assert write(tiny, env, "--drafts", "off").code == 0
+
+
+def test_an_interrupted_run_is_gone_on_with(tiny: Path, tmp_path: Path) -> None:
+    """On a toy whose forwards take two milliseconds more than they do."""
+    slow = (
+        "import sys, time\n"
+        "from surefoot.targets.toy.session import ToySession\n"
+        "plain = ToySession.extend\n"
+        "def extend(self, *given, **options):\n"
+        "    time.sleep(0.002)\n"
+        "    return plain(self, *given, **options)\n"
+        "ToySession.extend = extend\n"
+        "from surefoot.app.cli.main import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    arguments = ["-c", slow, *map(str, ("tune", tiny, *TOY, "--depths", "20,60", "--despite-noise", "--json"))]
+    process = start(arguments, SUREFOOT_CACHE=str(tmp_path))
+    while process.poll() is None:
+        kept = list(tmp_path.glob("plans/*.samples.jsonl"))
+        if kept and kept[0].read_bytes().count(b"\n") > 3:
+            process.send_signal(signal.SIGINT)
+            break
+        time.sleep(0.01)
+    done = wait(process)
+    assert (done.code, done.out) == (INTERRUPTED, "")
+    assert "what was measured is kept for a day" in done.err
+    again = surefoot(*arguments[2:], env={"SUREFOOT_CACHE": str(tmp_path)})
+    assert again.code == 0, again.err
+    assert "going on where an earlier run was interrupted" in again.err
+    assert json.loads(again.out)["resumed"]
+    assert list(tmp_path.glob("plans/*.samples.jsonl")) == []
 
 
 def test_bench_gives_the_curve_to_its_arms(tiny: Path, cache: Path, tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ class Letters:
     vocab_size: int = VOCABULARY
     eos_ids: frozenset[int] = frozenset()
     has_template: bool = False
+    special_ids: frozenset[int] = frozenset()
+    spelling: str = "text"
 
     def encode(self, text: str) -> Ids:
         return as_ids([ord(letter) % self.vocab_size for letter in text])

@@ -170,11 +170,23 @@ def _part(key: str, value: Any) -> Part:
     name = parts.typed(table.get("name", default.name), str, f"{key}.name")
     options = {k: v for k, v in table.items() if k != "name"}
     if name == AUTO and key == "policy":
-        # What auto stands for is known with the model: an option has to be one of both.
-        parts.make_options(parts.find("policy", WITHOUT_PLAN), options, key)
+        _check_auto_policy(options)
     elif name != AUTO or key != "runtime":
         parts.make_options(parts.find(_PARTS[key], name), options, key)
     return Part(name, options)
+
+
+def _check_auto_policy(options: Mapping[str, Any]) -> None:
+    """What auto stands for is known with the model, so that an option has to be one of every policy."""
+    plugin = parts.find("policy", WITHOUT_PLAN)
+    known = [item.name for item in fields(plugin.options)]
+    for name in options:
+        if name not in known:
+            raise ConfigError(
+                f"policy.{name} is set and no policy is named: name the one that it belongs to, such as goodput, with "
+                f"policy.name or --policy; what goes with every policy is {', '.join(known)}."
+            )
+    parts.make_options(plugin, options, "policy")
 
 
 def _sampling(value: Any) -> Sampling:

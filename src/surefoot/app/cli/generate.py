@@ -64,9 +64,9 @@ def run(args: argparse.Namespace, context: Context) -> int:
     config = settings.configure(args)
     words, tools = prompt.read(args, context.stdin), prompt.read_tools(args)
     model = load_model(args.model, config, context)
-    if model.plan is not None and config.drafts.name != "off":
-        context.console.note(errors.as_line(plan_line(model)))
     with model.generate(words, tools=tools) as generation:
+        if model.plan is not None and config.drafts.name != "off":
+            context.console.note(errors.as_line(plan_line(model)))
         interrupted = _write(generation, context, shown=not args.json)
         stats = generation.stats()
         if args.json:

@@ -97,7 +97,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
         from surefoot.app.cli import tune_compare
 
         return tune_compare.run(args, config, size, context)
-    tuned, _ = tune_one(args, args.model, config, size, context)
+    tuned = tune_one(args, *load(args.model, config, context), size, context)
     picture = _picture(args, tuned, context)
     if args.json:
         _write_json(tuned, picture, context)
@@ -110,14 +110,19 @@ def run(args: argparse.Namespace, context: Context) -> int:
     return errors.GOOD if tuned.path is not None else errors.GATE_FAILED
 
 
-def tune_one(args: argparse.Namespace, name: str, config: Config, size: Size, context: Context) -> tuple[Tuned, Model]:
-    """What tuning found, and the model. Raises: NotEligible where drafts would change the text."""
+def load(name: str, config: Config, context: Context) -> tuple[Model, float]:
+    """The model, and the seconds that loading, converting and compiling it took."""
     from surefoot.app.cli.generate import load_model
-    from surefoot.lab.tune import tune
 
     began = time.perf_counter()
     model = load_model(name, config, context)
-    load_s = time.perf_counter() - began
+    return model, time.perf_counter() - began
+
+
+def tune_one(args: argparse.Namespace, model: Model, load_s: float, size: Size, context: Context) -> Tuned:
+    """What tuning found. Raises: NotEligible where drafts would change the text."""
+    from surefoot.lab.tune import tune
+
     # From here on Ctrl-C is looked for between two rounds: an exception inside a forward can take a runtime down.
     context.interrupts.stop_by(lambda: None)
     try:
@@ -138,7 +143,7 @@ def tune_one(args: argparse.Namespace, name: str, config: Config, size: Size, co
         raise
     finally:
         context.console.status("")
-    return tuned, model
+    return tuned
 
 
 def open_kept(model: Model, size: Size, fresh: bool, context: Context) -> Any:

@@ -100,18 +100,16 @@ def _configured(text: str, config: Config) -> Config:
 
 def _plan(args: argparse.Namespace, config: Config, size: Size, context: Context) -> tuple[Plan, Path]:
     """The plan of one configuration, measured now unless a full one is there, and its file."""
-    from surefoot.app.cli.generate import load_model
-    from surefoot.app.cli.tune import tune_one
+    from surefoot.app.cli.tune import load, tune_one
+    from surefoot.engine.plans import Found
 
-    if not args.fresh:
-        model = load_model(args.model, replace(config, plan="auto"), context)
-        plan, path = model.plan, model.found.path
-        del model
-        if plan is not None and path is not None and plan.curve is not None and (plan.kind == "full" or args.quick):
-            allowed = plan.allow_near_ties or config.allow_near_ties
-            context.console.note(f"{config.runtime.name}: the plan of {plan.when} is there; --fresh measures again.")
-            return replace(plan, allow_near_ties=allowed), path
-    tuned, _ = tune_one(args, args.model, config, size, context)
+    model, load_s = load(args.model, config if args.fresh else replace(config, plan="auto"), context)
+    plan, path = model.plan, model.found.path
+    if plan is not None and path is not None and plan.curve is not None and (plan.kind == "full" or args.quick):
+        allowed = plan.allow_near_ties or config.allow_near_ties
+        context.console.note(f"{config.runtime.name}: the plan of {plan.when} is there; --fresh measures again.")
+        return replace(plan, allow_near_ties=allowed), path
+    tuned = tune_one(args, replace(model, found=Found()), load_s, size, context)
     if tuned.path is None:
         raise _TooNoisyError(tuned.noise)
     return tuned.plan, tuned.path
