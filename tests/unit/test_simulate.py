@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from cost_curves import DATA, SEED, curve, data
+from lab_records import BASELINE
 from lab_records import pair as make_pair
 from lab_records import run as make_run
 
 from surefoot.core.errors import ConfigError, NotEligible
 from surefoot.core.types import as_ids
 from surefoot.lab import curvefile, simulate, traces
+from surefoot.lab.copying import Copying, write
 from surefoot.lab.records import PromptUse
 from surefoot.lab.replay import plain_s, replay
 from surefoot.lab.setup import digest
@@ -162,6 +164,23 @@ def test_a_record_is_written_again_with_the_drafts_of_each_position() -> None:
     assert found.best_speedup >= found.outcomes[1].speedup
     seconds = replay(trace, fixed_at(2).made(curve(SEED)), curve(SEED)).seconds
     assert found.outcomes[0].speedup == pytest.approx(plain_s(trace, curve(SEED)) / seconds)
+
+
+def test_what_the_record_measured_stands_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run()
+    drafts = dict(run.arms[0].drafts)
+    assert [each.label for each in simulate.in_record(run, drafts).values()] == ["ngram"]
+    assert not simulate.in_record(run, {"name": "ngram", "max_n": 9})
+    pairs = tuple(make_pair(number) for number in range(8))
+    record = Loaded(run, (BASELINE,), (), pairs, (), None, False)
+    measured = simulate.of_record(record, drafts)
+    assert measured.keys() == {("chat", "ngram")}
+    trace = write(Copying(0.05, 20, 0.3, 0.2), 40, 100, 1)
+    tried = simulate.in_record(run, drafts).values()
+    (found,) = on_texts({"chat": [trace]}, list(tried), curve(SEED), measured=measured)
+    (outcome,) = found.outcomes
+    assert outcome.measured == measured["chat", "ngram"]
+    assert outcome.residual == pytest.approx(outcome.speedup / outcome.measured - 1)
 
 
 def test_a_prompt_that_reads_differently_is_refused() -> None:

@@ -18,10 +18,12 @@ from surefoot.core.payoff import FREE, DraftCost
 from surefoot.core.plateaus import staircase
 from surefoot.core.ports import Policy
 from surefoot.engine import parts
+from surefoot.lab.analysis import analyse
 from surefoot.lab.copying import NUMBERS, Copying, fit_copying, speedup, write
 from surefoot.lab.oracle import oracle
-from surefoot.lab.records import Workload
+from surefoot.lab.records import Run, Workload
 from surefoot.lab.replay import Trace, plain_s, replay
+from surefoot.lab.store import Loaded
 
 LONGEST_FIXED = 8
 """chosen: the lengths of the published table, and no fixed length above that was ever the best here."""
@@ -50,9 +52,9 @@ class Outcome:
     """What a policy gave on one workload.
 
     speedup: plain seconds by its seconds over all texts. share: of the speed of the best schedule with hindsight.
-    draft_len: mean scored tokens of the rounds; rounds of no draft included. measured: the figure of the table, and
-    residual: predicted by measured, less one; None where there is none. exact: the speed-up over an endless text of the
-    process.
+    draft_len: mean scored tokens of the rounds; rounds of no draft included. measured: the figure of the table or the
+    record, and residual: simulated by measured, less one; None where there is none. exact: the speed-up over an endless
+    text of the process.
     """
 
     policy: str
@@ -113,13 +115,47 @@ def additive_to(cap: int) -> Chosen:
 
 
 def on_texts(
-    traces: Mapping[Workload, Sequence[Trace]], policies: Sequence[Chosen], curve: CostCurve, draft: DraftCost = FREE
+    traces: Mapping[Workload, Sequence[Trace]],
+    policies: Sequence[Chosen],
+    curve: CostCurve,
+    draft: DraftCost = FREE,
+    measured: Mapping[tuple[Workload, str], float] | None = None,
 ) -> tuple[Simulated, ...]:
     """What each policy gives on each workload where forwards cost what the curve says.
 
-    The texts of a workload count by their length: seconds are added up before they are compared.
+    The texts of a workload count by their length: seconds are added up before they are compared. measured: speed-ups by
+    workload and policy, to stand beside the simulated ones.
     """
-    return tuple(_simulated(workload, each, policies, curve, draft) for workload, each in traces.items())
+    known = measured or {}
+    found = []
+    for workload, each in traces.items():
+        one = _simulated(workload, each, policies, curve, draft)
+        outcomes = tuple(_beside(outcome, known.get((workload, outcome.policy))) for outcome in one.outcomes)
+        found.append(replace(one, outcomes=outcomes))
+    return tuple(found)
+
+
+def in_record(run: Run, drafts: Mapping[str, Any]) -> dict[str, Chosen]:
+    """The policies that the record tried with these drafts, by the label of the arm."""
+    found = {}
+    for arm in run.arms:
+        if arm.kind == "drafts" and dict(arm.drafts) == dict(drafts):
+            options = {key: value for key, value in arm.policy.items() if key != "name"}
+            found[arm.label] = Chosen(arm.label.partition("/")[2] or arm.label, str(arm.policy["name"]), options)
+    return found
+
+
+def of_record(loaded: Loaded, drafts: Mapping[str, Any]) -> dict[tuple[Workload, str], float]:
+    """By workload and policy, the speed-ups that the record measured with these drafts at its longest texts, as far as
+    they may be printed.
+    """
+    tried = in_record(loaded.run, drafts)
+    rows = sorted(analyse(loaded).rows, key=lambda row: row.budget)
+    return {
+        (row.workload, tried[row.arm].label): row.ratio.estimate
+        for row in rows
+        if row.arm in tried and row.ratio is not None
+    }
 
 
 def on_table(
@@ -206,12 +242,14 @@ def _compared(
     """With what the table says of the same policy, and the exact speed-up of a fixed length."""
     measured = table.rows.get(known.get(outcome.policy, ""), {}).get(workload)
     length = re.fullmatch(r"fixed:draft_len=(\d+)", outcome.policy)
-    return replace(
-        outcome,
-        measured=measured,
-        residual=None if measured is None else outcome.speedup / measured - 1,
-        exact=None if length is None else speedup(process, int(length[1]), curve, depth),
-    )
+    exact = None if length is None else speedup(process, int(length[1]), curve, depth)
+    return replace(_beside(outcome, measured), exact=exact)
+
+
+def _beside(outcome: Outcome, measured: float | None) -> Outcome:
+    """With the measured figure of the same policy, where there is one."""
+    residual = None if measured is None else outcome.speedup / measured - 1
+    return replace(outcome, measured=measured, residual=residual)
 
 
 def _in_table(table: Table) -> tuple[Chosen, ...]:

@@ -13,9 +13,11 @@ from surefoot.app.cli.command import Context, common
 from surefoot.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from surefoot.core.cost import CostCurve
     from surefoot.core.types import Ids
     from surefoot.lab.curvefile import NamedCurve
     from surefoot.lab.simulate import Chosen, Simulated, Table
+    from surefoot.lab.store import Loaded
     from surefoot.lab.traces import Text
     from surefoot.lab.workloads import Prompt
 
@@ -112,11 +114,11 @@ def run(args: argparse.Namespace, context: Context) -> int:
     curves = [curvefile.read(text) for text in args.curve]
     policies = [_policy(text) for text in args.policy]
     table = _table(args.trace)
-    written: Sequence[Text] = () if table is not None else _texts(args, context)
+    record = None if table is not None else _record(args, context)
     found = []
     with context.console.working("simulating"):
         for named in curves:
-            found.append(_on_curve(named, table, written, policies, args))
+            found.append(_on_curve(named, table, record, policies, args))
             context.interrupts.check()
     if args.json:
         drafts = "copying" if table is not None else args.drafts
@@ -201,15 +203,15 @@ def _table(path: Path) -> Table | None:
     return table
 
 
-def _texts(args: argparse.Namespace, context: Context) -> Sequence[Text]:
-    """The texts of the record, their prompts read again."""
+def _record(args: argparse.Namespace, context: Context) -> tuple[Loaded, Sequence[Text]]:
+    """The record and its texts, their prompts read again."""
     from surefoot.lab import traces
     from surefoot.lab.store import load
 
     with context.console.working(f"reading {args.trace}"):
         loaded = load(args.trace)
         encode = _encoder(args.model or str(loaded.run.model.get("model", "")), loaded.run.sampling, context)
-        return traces.texts(loaded, _prompts(loaded.run.prompts, args.prompts), encode)
+        return loaded, traces.texts(loaded, _prompts(loaded.run.prompts, args.prompts), encode)
 
 
 def _prompts(uses: Sequence[Any], given: Path | None) -> list[Prompt]:
@@ -253,12 +255,11 @@ def _encoder(model: str, sampling: Any, context: Context) -> Callable[[Prompt], 
 def _on_curve(
     named: NamedCurve,
     table: Table | None,
-    written: Sequence[Text],
+    record: tuple[Loaded, Sequence[Text]] | None,
     policies: Sequence[Chosen],
     args: argparse.Namespace,
 ) -> OnCurve:
-    from surefoot.core.payoff import DraftCost
-    from surefoot.lab import simulate, traces
+    from surefoot.lab import simulate
 
     curve = named.curve
     if curve.max_rows < 2:
@@ -269,15 +270,32 @@ def _on_curve(
         chosen = policies or simulate.usual(curve, depth)
         found = simulate.on_table(_only(table, wanted), chosen, curve, depth, args.texts)
     else:
-        depth = len(written[0].prompt_ids)
-        chosen = policies or simulate.usual(curve, depth)
-        kept = [text for text in written if wanted is None or text.workload in wanted]
-        if not kept:
-            there = ", ".join(dict.fromkeys(text.workload for text in written))
-            raise ConfigError(f"--workloads {args.workloads}: the record has {there}")
-        part = _drafts(args.drafts)
-        found = simulate.on_texts(traces.traces(kept, part), chosen, curve, DraftCost(token_s=args.draft_ms / 1e3))
+        assert record is not None
+        found = _on_record(curve, *record, policies, wanted, args)
     return OnCurve(named.name, named.about, curve.rows, curve.holes, curve.depths, curve.can_pad, found)
+
+
+def _on_record(
+    curve: CostCurve,
+    loaded: Loaded,
+    written: Sequence[Text],
+    policies: Sequence[Chosen],
+    wanted: tuple[str, ...] | None,
+    args: argparse.Namespace,
+) -> tuple[Simulated, ...]:
+    from surefoot.core.payoff import DraftCost
+    from surefoot.lab import simulate, traces
+
+    kept = [text for text in written if wanted is None or text.workload in wanted]
+    if not kept:
+        there = ", ".join(dict.fromkeys(text.workload for text in written))
+        raise ConfigError(f"--workloads {args.workloads}: the record has {there}")
+    part = _drafts(args.drafts)
+    tried = simulate.in_record(loaded.run, part).values()
+    chosen = policies or (*simulate.usual(curve, len(kept[0].prompt_ids)), *tried)
+    unique = list({each.label: each for each in chosen}.values())
+    cost, measured = DraftCost(token_s=args.draft_ms / 1e3), simulate.of_record(loaded, part)
+    return simulate.on_texts(traces.traces(kept, part), unique, curve, cost, measured)
 
 
 def _only(table: Table, wanted: tuple[str, ...] | None) -> Table:
