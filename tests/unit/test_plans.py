@@ -221,6 +221,29 @@ def test_a_class_is_kept_where_no_plan_is(tmp_path: Path) -> None:
     assert plan.kind == "rows only"
 
 
+@pytest.mark.parametrize(
+    ("name", "details", "known", "shown"),
+    [
+        ("rows", {"row_class": "identical"}, "identical", None),
+        ("rows", {"row_class": "near-tie"}, "identical", "near-tie"),
+        ("rows", {"row_class": "identical"}, "near-tie", None),
+        ("rows", {"row_class": "row-dependent"}, "near-tie", "row-dependent"),
+        ("lossless", {"gaps": []}, "identical", None),
+        ("lossless", {}, "identical", None),  # of a record that an older version wrote
+        ("lossless", {"gaps": [0.01, 0.2]}, "identical", "near-tie"),
+        ("lossless", {"gaps": [0.01, 3.0]}, "identical", "row-dependent"),
+        ("lossless", {"gaps": [0.01]}, "near-tie", None),
+        ("contamination", {}, "identical", None),
+        ("baseline", {}, "identical", None),
+    ],
+)
+def test_what_a_gate_leaves_of_a_class(name: Any, details: dict[str, Any], known: Any, shown: str | None) -> None:
+    from surefoot.lab.gates import class_shown
+    from surefoot.lab.records import Gate
+
+    assert class_shown(Gate(name, not details, 1.0, 0.0, "rows", "", details), known) == shown
+
+
 def test_the_policy_that_auto_stands_for() -> None:
     auto = Part("auto", {"draft_len": 5})
     assert plans.policy_in_use(auto, False, "identical") == Part("additive", {"draft_len": 5})
