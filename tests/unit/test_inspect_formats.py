@@ -401,10 +401,11 @@ def test_a_folder_of_several_formats(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("draft", "answer", "words"),
     [
-        ({}, "yes", "fit"),
-        ({"vocab_size": 300}, "yes", "fit"),
-        ({"vocab_size": 5000}, "no", "another tokenizer"),
+        ({}, "yes", "by the drafter model"),
+        ({"vocab_size": 300}, "yes", "by the drafter model"),
+        ({"vocab_size": 5000}, "yes", "by the drafter crossvocab: it has 5000 tokens"),
         ({"max_position_embeddings": 128}, "no", "cannot draft past that"),
+        ({"vocab_size": None}, "not known", "vocabulary and context"),
     ],
 )
 def test_a_draft_model(draft: dict[str, int], answer: str, words: str, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ open.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,7 +23,6 @@ Kind = Literal[
     "cache handed in and out",
     "cumulative state",
     "unknown vocabulary",
-    "vocabularies differ",
     "draft context",
     "input missing",
     "input unknown",
@@ -136,25 +135,17 @@ PADDED = 1024
 difference that is known of one tokenizer; two that differ by more are not one tokenizer's."""
 
 
-def of_draft(target: Mapping[str, int | None], draft: Mapping[str, int | None]) -> tuple[Refusal, ...]:
-    """Whether a draft model fits a target by its sizes; each has `vocabulary` and `context`, None where not known.
+def padded_alike(vocabulary: int, other: int) -> bool:
+    """Whether two numbers of tokens may be those of one tokenizer; that the tokens mean the same is not in them."""
+    return abs(vocabulary - other) <= PADDED
 
-    That the tokens mean the same is for the tokenizers to say.
-    """
-    found = []
-    ours, theirs = target["vocabulary"], draft["vocabulary"]
-    if ours and theirs and abs(ours - theirs) > PADDED:
-        found.append(
-            Refusal("vocabularies differ", f"has {theirs} tokens where the target has {ours}: another tokenizer")
-        )
-    longest, reach = target["context"], draft["context"]
-    if longest and reach and reach < longest:
-        found.append(
-            Refusal(
-                "draft context", f"reads {reach} tokens where the target reads {longest}: it cannot draft past that"
-            )
-        )
-    return tuple(found)
+
+def of_draft_context(target: int, draft: int) -> Refusal | None:
+    """Whether a draft model reads as far as its target; both in tokens."""
+    if draft >= target:
+        return None
+    text = f"reads {draft} tokens where the target reads {target}, and cannot draft past that"
+    return Refusal("draft context", text)
 
 
 def spelled(shape: Shape) -> str:

@@ -12,12 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from surefoot.core.eligibility import of_draft
+from surefoot.core.eligibility import of_draft_context, padded_alike
 from surefoot.engine.embedded import Progress
 from surefoot.engine.inspect import locate, verdicts
 from surefoot.engine.inspect.findings import FORMATS, Evidence, Facts, Format, Objection, Verdict
 
 __all__ = ["FORMATS", "Evidence", "Facts", "Format", "Inspection", "Objection", "Verdict", "as_draft", "inspect"]
+
+DRAFT = "draft model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +49,17 @@ def inspect(
 
 
 def as_draft(target: Inspection, draft: Inspection) -> Verdict:
-    """Whether `draft` fits as a draft model of `target`, by what both files say."""
-
-    def sizes(facts: Facts) -> dict[str, int | None]:
-        return {
-            "vocabulary": facts.vocabulary.value if facts.vocabulary else None,
-            "context": facts.context.value if facts.context else None,
-        }
-
-    evidence = [each for each in (draft.facts.vocabulary, draft.facts.context) if each is not None]
-    read = tuple(piece for each in evidence for piece in each.evidence)
-    found = tuple(Objection(refusal, read) for refusal in of_draft(sizes(target.facts), sizes(draft.facts)))
-    if found:
-        return Verdict("draft model", "no", f"it {'; '.join(each.refusal.text for each in found)}", found)
-    unknown = [name for name, value in sizes(draft.facts).items() if value is None]
-    if unknown:
-        return Verdict("draft model", "not known", f"the files do not say its {' and '.join(unknown)}")
-    return Verdict(
-        "draft model", "yes", "vocabulary and context fit; that the tokens mean the same is not in the sizes"
-    )
+    """Whether `draft` fits as a draft model of `target`, and by which drafter, as far as both files say."""
+    ours, theirs = target.facts, draft.facts
+    if not (ours.vocabulary and ours.context and theirs.vocabulary and theirs.context):
+        return Verdict(DRAFT, "not known", "the files do not say vocabulary and context of both")
+    short = of_draft_context(ours.context.value, theirs.context.value)
+    if short is not None:
+        objection = Objection(short, (*theirs.context.evidence, *ours.context.evidence))
+        return Verdict(
+            DRAFT, "no", f"it {short.text}; allow drafts to end there with drafts.short_context = stop", (objection,)
+        )
+    here, there = ours.vocabulary.value, theirs.vocabulary.value
+    if padded_alike(here, there):
+        return Verdict(DRAFT, "yes", "by the drafter model, if the tokens mean the same, which sizes do not say")
+    return Verdict(DRAFT, "yes", f"by the drafter crossvocab: it has {there} tokens where the target has {here}")
