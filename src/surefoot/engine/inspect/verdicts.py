@@ -53,7 +53,7 @@ def _by(name: str, facts: Facts) -> Verdict:
     runtime = RUNTIMES[name]
     if _READ_AS.get(facts.format, facts.format) not in runtime.reads:
         reads = ", ".join(runtime.reads)
-        reason = Objection(Refusal("format", f"is {FORMATS[facts.format]}, and {name} reads {reads}"))
+        reason = Objection(Refusal("format", f"comes as {FORMATS[facts.format]}, and {name} reads {reads}"))
         return Verdict(name, "no", f"it {reason.refusal.text}", (reason,))
     found = tuple(_CHECKS.get(name, _plain)(facts))
     if found:
