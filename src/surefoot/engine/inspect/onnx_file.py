@@ -252,8 +252,8 @@ def _objections(
 ) -> tuple[Objection, ...]:
     """What stands against verification in the graph itself."""
     if ids is None:
-        text = f"is no language model: it reads {', '.join(sorted(graph.inputs)[:6]) or 'nothing'}"
-        return (Objection(Refusal("no language model", text), (Evidence(path.name, "input", text),)),)
+        text = f"is no language model: it reads {_listed(graph) or 'nothing'}"
+        return (Objection(Refusal("no language model", text), (Evidence(path.name, "input", _listed(graph)),)),)
     found: list[Objection] = []
     shaped = of_rows(ids) if len(ids) != 2 else None
     if shaped is not None:
