@@ -22,7 +22,7 @@ from surefoot.testing.faults.loop import (
     stale_drafter_position,
 )
 from surefoot.testing.faults.patching import replaced
-from surefoot.testing.faults.session import CommitsOneTooMany, WithSessions
+from surefoot.testing.faults.session import CommitsOneTooMany, TrimsWrong, WithSessions
 from surefoot.testing.faults.toy_cache import CACHE_FAULTS, hole_after_full_acceptance
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "LimitBeforeStop",
     "NoiseKeyedByRound",
     "PenaltyOncePerRound",
+    "TrimsWrong",
     "WithSessions",
     "carry_emitted_twice",
     "hole_after_full_acceptance",

@@ -61,3 +61,50 @@ class WithSessions:
     def open(self, taps: Sequence[str] = ()) -> Session:
         """A session of the good target in the wrapper."""
         return self.wrap(self.inner.open(taps))
+
+
+class TrimsWrong:
+    """A session that trims one token too few or too many and counts as if it had not. Holds the session inside.
+
+    `off` 1 leaves one rejected token in the cache, -1 drops the last token that was to be kept. Nothing fails: the
+    tokens that follow stand in wrong places, which only their scores show.
+    """
+
+    def __init__(self, inner: Session, off: int) -> None:
+        self._inner = inner
+        self._off = off
+        self._tail = 0
+        self._extra = 0
+
+    @property
+    def length(self) -> int:
+        """What it would be if every trim had been right."""
+        return self._inner.length - self._extra
+
+    def prefill(self, ids: Ids) -> Scores:
+        """As the good session."""
+        return self._inner.prefill(ids)
+
+    def extend(self, block: Ids, parents: Sequence[int] | None = None, width: int | None = None) -> Scores:
+        """As the good session."""
+        self._tail += len(block)
+        return self._inner.extend(block, parents, width)
+
+    def commit(self, keep: int | Sequence[int]) -> None:
+        """One more or one less where something is dropped."""
+        if isinstance(keep, int) and 0 < keep < self._tail:
+            self._inner.commit(keep + self._off)
+            self._extra += self._off
+        else:
+            self._inner.commit(keep)
+        self._tail = 0
+
+    def reset(self, keep: int = 0) -> None:
+        """As the good session."""
+        self._inner.reset(keep + self._extra if keep else 0)
+        self._tail = 0
+        self._extra = self._extra if keep else 0
+
+    def close(self) -> None:
+        """As the good session."""
+        self._inner.close()
