@@ -97,10 +97,15 @@ class Target(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a drafter wants from the target: hidden states by name, and whether it proposes trees."""
+    """What a drafter wants from the target: hidden states by name, and whether it proposes trees.
+
+    history_only: whether its drafts depend on the tokens so far and on nothing else; where they also depend on how the
+    rounds fell (on what was proposed, or on scores), the text cannot be replayed round by round.
+    """
 
     taps: tuple[str, ...] = ()
     trees: bool = False
+    history_only: bool = True
 
 
 class Drafter(Protocol):
@@ -190,11 +195,28 @@ class Workshop(Protocol):
         ...
 
     def drafter(self, name: str, options: Mapping[str, Any]) -> Drafter:
-        """A new drafter for the same target and text. Raises: as its options and its `build` do."""
+        """A new drafter for the same target and text. An exception in it costs a plain round, and is noted.
+
+        Raises: as its options and its `build` do.
+        """
         ...
 
     def kept(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` gave when `key` first came up; kept as long as the target, and shared by its texts."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """The same for texts of the same model, also in another run; "" where nobody knows which model it is."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the text."""
+        ...
+
+    def at_end(self, action: Callable[[], None]) -> None:
+        """Have `action` called once the text has ended, however it did."""
         ...
 
     def pause(self, seconds: float) -> None:

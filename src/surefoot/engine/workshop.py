@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TypeVar, cast
 
-from surefoot.core.errors import ConfigError
-from surefoot.core.ports import Companion, Drafter, Session, Target
+from surefoot.core.errors import ConfigError, SurefootError
+from surefoot.core.ports import Clock, Companion, Drafter, Session, Target
 from surefoot.core.sampling import Sampling
 from surefoot.core.types import Vocabulary
 from surefoot.engine import parts
 from surefoot.engine.config import Config, load_config
+from surefoot.engine.guarded import Guarded
 from surefoot.engine.tokenizer import Tokenizer
 
 T = TypeVar("T")
@@ -25,9 +26,13 @@ def _no_loader(model: str, config: Config) -> tuple[Target, Tokenizer]:
 
 
 class Shelf:
-    """What is kept as long as a model is loaded, for all its texts. Holds changing state: what was made so far."""
+    """What is kept as long as a model is loaded, for all its texts. Holds changing state: what was made so far.
 
-    def __init__(self, load: Load = _no_loader) -> None:
+    identity: of the model, "" where it was put together by hand.
+    """
+
+    def __init__(self, load: Load = _no_loader, identity: str = "") -> None:
+        self.identity = identity
         self._load = load
         self._made: dict[Hashable, Any] = {}
         self._lock = threading.RLock()
@@ -51,17 +56,27 @@ class Shelf:
 
 
 class TextWorkshop:
-    """What is lent for one text: the `Workshop` of core/ports.py. Holds changing state: the sessions it opened.
+    """What is lent for one text: the `Workshop` of core/ports.py. Holds changing state: what is due when it ends.
 
     Raises: whatever making a part raises; `close` frees the sessions.
     """
 
-    def __init__(self, shelf: Shelf, target: Target, tokenizer: Tokenizer, sampling: Sampling, judge: str) -> None:
+    def __init__(
+        self,
+        shelf: Shelf,
+        target: Target,
+        tokenizer: Tokenizer,
+        sampling: Sampling,
+        judge: str,
+        clock: Clock = time.perf_counter,
+    ) -> None:
         self._shelf = shelf
         self._target = target
         self._tokenizer = tokenizer
         self._sampling = sampling
         self._judge = judge
+        self._clock = clock
+        self._endings: list[Callable[[], None]] = []
         self._sessions: list[Session] = []
         self.notes: list[str] = []
 
@@ -89,11 +104,21 @@ class TextWorkshop:
         plugin = parts.find("drafter", name)
         made = parts.make_options(plugin, options, "drafts")
         lent = (self,) if plugin.workshop else ()
-        drafter: Drafter = plugin.build(made, self._target, *lent)
-        return drafter
+        return Guarded(plugin.build(made, self._target, *lent), name, self.note)
 
     def kept(self, key: Hashable, make: Callable[[], T]) -> T:
         return self._shelf.kept(key, make)
+
+    @property
+    def identity(self) -> str:
+        return self._shelf.identity
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    def at_end(self, action: Callable[[], None]) -> None:
+        self._endings.append(action)
 
     def pause(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -103,7 +128,16 @@ class TextWorkshop:
             self.notes.append(sentence)
 
     def close(self) -> None:
-        """Free the sessions that were opened here; twice is fine."""
+        """Do what is due at the end and free the sessions that were opened here; twice is fine.
+
+        What cannot be done is noted: the text is written.
+        """
+        endings, self._endings = self._endings, []
+        for action in endings:
+            try:
+                action()
+            except SurefootError as error:
+                self.note(f"{error}")
         for session in self._sessions:
             session.close()
         self._sessions.clear()

@@ -6,10 +6,11 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TypeVar, cast
 
 from surefoot.core.errors import ConfigError
-from surefoot.core.ports import Companion, Drafter, Session, Target
+from surefoot.core.ports import Clock, Companion, Drafter, Session, Target
 from surefoot.core.sampling import Sampling
 from surefoot.core.types import Vocabulary
 from surefoot.engine import parts
+from surefoot.engine.guarded import Guarded
 
 T = TypeVar("T")
 
@@ -20,7 +21,10 @@ def numbered(vocab_size: int) -> Vocabulary:
 
 
 class ToyWorkshop:
-    """Lends the companions it was given, by name. Holds changing state: what it opened, kept and was told."""
+    """Lends the companions it was given, by name. Holds changing state: what it opened, kept and was told.
+
+    guarded: whether the drafters that it builds may fail, as those of the engine may; if not, a test sees the error.
+    """
 
     def __init__(
         self,
@@ -30,7 +34,14 @@ class ToyWorkshop:
         sampling: Sampling | None = None,
         judge: str = "match",
         vocabulary: Vocabulary | None = None,
+        identity: str = "toy",
+        clock: Clock = lambda: 0.0,
+        guarded: bool = False,
     ) -> None:
+        self.guarded = guarded
+        self.identity = identity
+        self.clock = clock
+        self.endings: list[Callable[[], None]] = []
         self.target = target
         self.companions = dict(companions)
         self.sampling = sampling or Sampling()
@@ -57,13 +68,22 @@ class ToyWorkshop:
         plugin = parts.find("drafter", name)
         lent = (self,) if plugin.workshop else ()
         drafter: Drafter = plugin.build(parts.make_options(plugin, options, "drafts"), self.target, *lent)
-        return drafter
+        return Guarded(drafter, name, self.note) if self.guarded else drafter
 
     def kept(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` gave when `key` first came up."""
         if key not in self._made:
             self._made[key] = make()
         return cast(T, self._made[key])
+
+    def at_end(self, action: Callable[[], None]) -> None:
+        """Remember the action; `end` does it."""
+        self.endings.append(action)
+
+    def end(self) -> None:
+        """Do what was to be done at the end of the text."""
+        while self.endings:
+            self.endings.pop(0)()
 
     def pause(self, seconds: float) -> None:
         """Write the pause down and go on."""
