@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import tiny_gguf
-
 from surefoot.core.errors import NotEligible
 from surefoot.targets.toy import DISCIPLINES
 
@@ -111,10 +110,12 @@ RECIPES: Mapping[str, tuple[Variant, ...]] = {
     "llamacpp": (
         *(gguf_variant(family, 1e-2) for family in tiny_gguf.FAMILIES),
         gguf_variant("llama", 2e-2, "F16"),
-        gguf_variant("llama", 2e-1, "Q8_0"),
-        gguf_variant("llama", 2e-1, "Q4_0"),
-        gguf_variant("gemma3", 1e-2, flash_attn="on"),
-        gguf_variant("qwen3", 1e-4, cache_type_k="f32", cache_type_v="f32"),
+        gguf_variant("llama", 0.0, "Q8_0"),
+        gguf_variant("llama", 0.0, "Q4_0"),
+        gguf_variant("qwen3", 0.0, "Q4_1"),
+        gguf_variant("mistral", 0.0, "F16", min_rows=2),
+        gguf_variant("gemma3", 1e-2, flash_attn="off"),
+        gguf_variant("qwen3", 1e-4, flash_attn="off", cache_type_k="f32", cache_type_v="f32"),
     ),
 }
 

@@ -120,7 +120,7 @@ def test_a_context_beyond_the_model(llama: Path) -> None:
 def test_a_cache_that_does_not_fit(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
     refused(
-        TargetError, "a cache of 128 tokens needs .* are free: give a smaller ctx_size", lambda: build(Options(), llama)
+        TargetError, "a cache of 112 tokens needs .* are free: give a smaller ctx_size", lambda: build(Options(), llama)
     )
 
 
@@ -140,11 +140,14 @@ def test_a_recurrent_state(tmp_path: Path) -> None:
     ("options", "words"),
     [
         ({"cache_type_k": "f8"}, "cache_type_k must be one of f32, f16"),
-        ({"cache_type_v": "q8_0"}, "cache_type_v q8_0 needs flash attention"),
+        ({"cache_type_v": "q8_0", "flash_attn": "off"}, "cache_type_v q8_0 needs flash attention"),
         ({"flash_attn": "maybe"}, "flash_attn must be auto, on or off"),
         ({"threads": 0}, "threads must be at least 1"),
         ({"ctx_size": 1}, "ctx_size must be at least 2"),
         ({"ubatch": 0}, "ubatch must be at least 1"),
+        ({"max_rows": 49}, "max_rows must be at least 1 and at most 48; got 49"),
+        ({"max_rows": 2, "min_rows": 3}, "max_rows is 2 and min_rows 3"),
+        ({"repack": "yes"}, "repack must be auto, on or off"),
         ({"gpu_layers": -2}, "gpu_layers must be"),
         ({"binding": "llama"}, "binding is 'llama'; it is one of auto, xllamacpp"),
     ],

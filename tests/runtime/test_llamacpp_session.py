@@ -22,7 +22,7 @@ from surefoot.testing.conformance import check_target
 from surefoot.testing.references import fresh_logits
 
 pytest.importorskip("xllamacpp", reason="the llamacpp extra is not installed")
-EXACT = {"threads": 1, "cache_type_k": "f32", "cache_type_v": "f32"}
+EXACT = {"threads": 1, "flash_attn": "off", "cache_type_k": "f32", "cache_type_v": "f32"}
 
 
 @pytest.fixture(scope="module")

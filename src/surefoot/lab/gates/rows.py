@@ -29,6 +29,7 @@ _ORDER: Sequence[RowClass] = ("row-dependent", "near-tie", "identical")
 _EXACT: Mapping[str, str] = {
     "openvino": "runtime.cache_precision=f32, runtime.precision=f32 and runtime.activation_group=0 on the CPU",
     "hf": "runtime.dtype=float32 on a CPU",
+    "llamacpp": "its defaults on a CPU, for the formats of docs/runtimes/llamacpp.md",
 }
 """Settings that are known to be identical. Source: measured 2026-11-30 on two AVX2 cores, studies/openvino-rows.md and
 targets/hf/load.py."""
@@ -36,6 +37,7 @@ targets/hf/load.py."""
 _DECISIVE: Mapping[str, Sequence[str]] = {
     "openvino": ("KV_CACHE_PRECISION", "INFERENCE_PRECISION_HINT", "DYNAMIC_QUANTIZATION_GROUP_SIZE", "weights"),
     "hf": ("dtype", "attention", "float32_matmul"),
+    "llamacpp": ("weights", "flash_attention", "cache", "repack", "max_rows", "min_rows"),
 }
 """The settings that decide the class of a runtime's rows, by the names that it reports."""
 

@@ -190,7 +190,7 @@ def _params(model: Model, draft_len: int) -> Any:
     params.cache_type_v = getattr(xlc.ggml_type, f"GGML_TYPE_{value.upper()}")
     flash = {"auto": "AUTO", "on": "ENABLED", "off": "DISABLED"}[given["flash_attention"]]
     params.flash_attn_type = getattr(xlc.llama_flash_attn_type, f"LLAMA_FLASH_ATTN_TYPE_{flash}")
-    params.no_extra_bufts = given["repack"] != "True"
+    params.no_extra_bufts = given["repack"] == "off"
     params.n_gpu_layers = _layers(given)
     params.swa_full = True
     # What would change the sizes asked for, keep caches of earlier prompts, or talk.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How llama.cpp runs the model."""
+    """How llama.cpp runs the model. The defaults are those whose blocks of rows equal single rows."""
 
     binding: str = field(
         default="auto",
@@ -31,19 +31,37 @@ class Options:
         default="f16", metadata={"help": "keys in the cache: f32, f16, bf16, q8_0, q5_1, q5_0, iq4_nl, q4_1 or q4_0"}
     )
     cache_type_v: str = field(
-        default="f16", metadata={"help": "values in the cache, as the keys; a quantised one needs flash_attn on"}
+        default="auto",
+        metadata={
+            "help": "values in the cache, as the keys, or auto: bf16 on a CPU, where f16 sends a single row through "
+            "a kernel of its own, else f16; a quantised one needs flash_attn on"
+        },
     )
     flash_attn: str = field(
         default="auto",
-        metadata={"help": "auto, on or off; auto is off on a CPU, where it makes blocks dearer, and on elsewhere"},
+        metadata={
+            "help": "auto, on or off; auto is on on a CPU, where it computes each row of a block by itself, and "
+            "llama.cpp's choice elsewhere"
+        },
+    )
+    max_rows: int | None = field(
+        default=None,
+        metadata={"help": "most rows of a block, 48 at most; by default 7 where more take another kernel (K-quants)"},
+    )
+    min_rows: int = field(
+        default=1,
+        metadata={"help": "rows that are computed at least; 2 makes rows of F16, BF16 and F32 weights the same bits"},
     )
     ubatch: int = field(default=512, metadata={"help": "tokens of a prompt in one forward"})
     gpu_layers: int = field(
         default=-1, metadata={"help": "layers on the graphics processor where the library was built for one; -1 is all"}
     )
-    repack: bool = field(
-        default=True,
-        metadata={"help": "let llama.cpp rearrange weights for its faster kernels, which copies them into memory"},
+    repack: str = field(
+        default="auto",
+        metadata={
+            "help": "auto, on or off: whether llama.cpp may rearrange weights for its faster kernels, which copies "
+            "them into memory; auto is off for formats whose rows that would change (K-quants)"
+        },
     )
 
 

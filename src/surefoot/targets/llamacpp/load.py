@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,17 +12,10 @@ import numpy as np
 from surefoot.core.errors import ConfigError, NotEligible, TargetError
 from surefoot.core.types import Caps
 from surefoot.targets.llamacpp.api import ERROR, Api, open_api
+from surefoot.targets.llamacpp.exactness import row_class
 from surefoot.targets.llamacpp.memory import check_memory
 from surefoot.targets.llamacpp.runtime import Weights
-from surefoot.targets.llamacpp.settings import (
-    DEFAULT_LENGTH,
-    MAX_ROWS,
-    check_options,
-    context_values,
-    flash_off,
-    model_values,
-    row_class,
-)
+from surefoot.targets.llamacpp.settings import DEFAULT_LENGTH, Chosen, check_options, choose
 from surefoot.targets.llamacpp.target import LlamacppTarget
 
 if TYPE_CHECKING:
@@ -34,24 +27,31 @@ def load(options: Options, path: Path) -> LlamacppTarget:
     check_options(options)
     _check_file(path)
     api = open_api(options.binding)
-    weights, kinds = _load(api, options, path)
+    on_cpu = options.gpu_layers == 0 or not api.fn.llama_supports_gpu_offload()
+    chosen = choose(options, _tensor_types(api, path), on_cpu)
+    weights = Weights(api, _load(api, path, chosen.model_values())[0])
     _check_kind(weights, path)
     max_length = _max_length(options, weights, path)
-    on_cpu = options.gpu_layers == 0 or not api.fn.llama_supports_gpu_offload()
-    values = context_values(options, max_length, on_cpu)
-    check_memory(weights, values, options)
+    values = chosen.context_values(max_length)
+    check_memory(weights, values["n_ctx"], chosen)
+    features = _features(api)
     caps = Caps(
         backend="llamacpp",
         vocab_size=weights.vocab_size,
         max_length=max_length,
-        max_rows=min(MAX_ROWS, max_length),
+        max_rows=min(chosen.max_rows, max_length),
         discipline="removal by position",
         can_pad=True,
         device="cpu" if on_cpu else "gpu",
-        row_class=row_class(options, kinds, on_cpu),
-        settings=_settings(api, options, kinds, values, on_cpu),
+        row_class=row_class(
+            chosen,
+            weights.metadata("general.architecture") or "",
+            int(weights.metadata("{arch}.expert_count") or 0),
+            set(features),
+        ),
+        settings=_settings(api, chosen, features),
     )
-    target = LlamacppTarget(weights, caps, values, values["n_ubatch"])
+    target = LlamacppTarget(weights, caps, values, chosen.min_rows)
     _try_out(target, path)
     return target
 
@@ -69,14 +69,21 @@ def _check_file(path: Path) -> None:
         raise NotEligible(f"{path} holds a vocabulary and no weights: give the file of the model itself")
 
 
-def _load(api: Api, options: Options, path: Path) -> tuple[Weights, frozenset[str]]:
-    """The model, and the types of its tensors, as llama.cpp names them."""
+def _tensor_types(api: Api, path: Path) -> frozenset[str]:
+    """The types of the file's tensors, as llama.cpp names them when it reads a file's header."""
+    address, lines = _load(api, path, {"vocab_only": 1})
+    api.fn.llama_model_free(address)
+    found = (re.search(r"- type +(\w+): +\d+ tensors", text) for text in lines)
+    return frozenset(match[1] for match in found if match)
+
+
+def _load(api: Api, path: Path, values: Mapping[str, int]) -> tuple[int, list[str]]:
+    """The address of a loaded model, and what llama.cpp said of it."""
     with api.listening() as lines:
-        address = api.load_model(str(path), model_values(options))
+        address = api.load_model(str(path), values)
     if address is None:
         raise _refusal(path, [text for level, text in lines if level >= ERROR and text])
-    found = (re.search(r"- type +(\w+): +\d+ tensors", text) for _, text in lines)
-    return Weights(api, address), frozenset(match[1] for match in found if match)
+    return address, [text for _, text in lines]
 
 
 def _refusal(path: Path, lines: Sequence[str]) -> ConfigError | NotEligible | TargetError:
@@ -124,20 +131,26 @@ def _max_length(options: Options, weights: Weights, path: Path) -> int:
     return options.ctx_size or min(own, DEFAULT_LENGTH)
 
 
-def _settings(
-    api: Api, options: Options, kinds: frozenset[str], values: dict[str, int], on_cpu: bool
-) -> dict[str, str]:
-    features = " ".join((api.fn.llama_print_system_info() or b"").decode(errors="replace").split())
+def _features(api: Api) -> list[str]:
+    """What the library was built for, as far as it says so: instruction sets, and its own kernels."""
+    told = (api.fn.llama_print_system_info() or b"").decode(errors="replace")
+    return re.findall(r"(\w+) = 1", told)
+
+
+def _settings(api: Api, chosen: Chosen, features: Sequence[str]) -> dict[str, str]:
+    layers = "all" if chosen.gpu_layers < 0 else str(chosen.gpu_layers)
     return {
         api.door.name: api.door.version,
-        "weights": "+".join(sorted(kinds)) or "as found",
-        "cache": f"{options.cache_type_k}/{options.cache_type_v}",
-        "flash_attention": "off" if flash_off(options, on_cpu) else options.flash_attn,
-        "repack": str(options.repack),
-        "threads": str(values["n_threads"]),
-        "ubatch": str(values["n_ubatch"]),
-        "gpu_layers": "0" if on_cpu else "all" if options.gpu_layers < 0 else str(options.gpu_layers),
-        "built_for": ",".join(re.findall(r"(\w+) = 1", features)),
+        "weights": "+".join(sorted(chosen.kinds)) or "as found",
+        "cache": f"{chosen.cache_k}/{chosen.cache_v}",
+        "flash_attention": chosen.flash,
+        "repack": "on" if chosen.repack else "off",
+        "max_rows": str(chosen.max_rows),
+        "min_rows": str(chosen.min_rows),
+        "threads": str(chosen.threads),
+        "ubatch": str(chosen.ubatch),
+        "gpu_layers": "0" if chosen.on_cpu else layers,
+        "built_for": ",".join(features),
     }
 
 

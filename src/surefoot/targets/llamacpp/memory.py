@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from surefoot.core.errors import TargetError
 from surefoot.targets.llamacpp.runtime import Weights
-from surefoot.targets.llamacpp.settings import CACHE_TYPES
-
-if TYPE_CHECKING:
-    from surefoot.targets.llamacpp import Options
+from surefoot.targets.llamacpp.settings import CACHE_TYPES, Chosen
 
 
-def check_memory(weights: Weights, values: Mapping[str, int], options: Options) -> None:
+def check_memory(weights: Weights, tokens: int, chosen: Chosen) -> None:
     """Raises: TargetError when one cache needs more memory than there is; nothing where the system does not say."""
-    needed, free = cache_bytes(weights, values["n_ctx"], options), available_bytes()
+    needed, free = cache_bytes(weights, tokens, chosen), available_bytes()
     if free is not None and needed > free:
         raise TargetError(
-            f"a cache of {values['n_ctx']} tokens needs {needed / 1e9:.1f} GB and {free / 1e9:.1f} GB are free: "
+            f"a cache of {tokens} tokens needs {needed / 1e9:.1f} GB and {free / 1e9:.1f} GB are free: "
             "give a smaller ctx_size",
             backend="llamacpp",
             operation="open",
         )
 
 
-def cache_bytes(weights: Weights, tokens: int, options: Options) -> int:
+def cache_bytes(weights: Weights, tokens: int, chosen: Chosen) -> int:
     """Bytes of keys and values of `tokens` tokens, reckoned as if every layer were as wide as the first."""
     width = weights.number("n_embd") // max(1, weights.number("n_head"))
     key, value = (int(weights.metadata(f"{{arch}}.attention.{side}_length") or width) for side in ("key", "value"))
-    a_head = key * CACHE_TYPES[options.cache_type_k][1] + value * CACHE_TYPES[options.cache_type_v][1]
+    a_head = key * CACHE_TYPES[chosen.cache_k][1] + value * CACHE_TYPES[chosen.cache_v][1]
     return int(tokens * weights.number("n_layer") * weights.number("n_head_kv") * a_head)
 
 

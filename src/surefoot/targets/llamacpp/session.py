@@ -24,9 +24,15 @@ class _Held(NamedTuple):
 class LlamacppSession:
     """One sequence and its cache. Holds changing state; not for two threads at once."""
 
-    def __init__(self, context: Context, caps: Caps, chunk: int, give_back: Callable[[Context], None]) -> None:
-        """`give_back` takes the context, whole, when the session is closed."""
-        self._context, self._caps, self._chunk, self._give_back = context, caps, chunk, give_back
+    def __init__(
+        self, context: Context, caps: Caps, chunk: int, min_rows: int, give_back: Callable[[Context], None]
+    ) -> None:
+        """A prompt is read `chunk` tokens at a time, and a block computes `min_rows` rows at least.
+
+        `give_back` takes the context, whole, when the session is closed.
+        """
+        self._context, self._caps, self._give_back = context, caps, give_back
+        self._chunk, self._min_rows = chunk, min_rows
         self._held = _Held()
         # The cache holds no row from this position on. Set before a forward, so that it is true whatever becomes of it.
         self._written = 0
@@ -50,7 +56,10 @@ class LlamacppSession:
         self._check_room(len(ids), length)
         logits: Floats = np.zeros((0, 0), np.float32)
         for start in range(0, len(ids), self._chunk):
-            logits = self._forward("prefill", ids[start : start + self._chunk], length + start, 1)
+            part = ids[start : start + self._chunk]
+            padding = max(0, self._min_rows - len(part))
+            logits = self._forward("prefill", _padded(part, padding), length + start, self._min_rows)
+            logits = logits[self._min_rows - padding - 1 :][:1]
         self._held = _Held(length + len(ids))
         return LlamacppScores(self, logits, 1, 1)
 
@@ -63,8 +72,8 @@ class LlamacppSession:
         self._check_block(rows, wide, parents)
         self._check_ids(block)
         self._check_room(rows, length + tail)
-        padded = block if wide == rows else np.pad(block, (0, wide - rows), mode="edge")
-        logits = self._forward("extend", padded, length + tail, wide)
+        wide = max(wide, self._min_rows)
+        logits = self._forward("extend", _padded(block, wide - rows), length + tail, wide)
         self._held = _Held(length, tail + rows)
         return LlamacppScores(self, logits[:rows], rows, wide)
 
@@ -142,3 +151,8 @@ class LlamacppSession:
     def _check_open(self, operation: str) -> None:
         if self._closed:
             raise TargetError(f"{operation} on a closed session", backend="llamacpp", operation=operation)
+
+
+def _padded(ids: Ids, padding: int) -> Ids:
+    """The ids with the last one repeated `padding` times."""
+    return ids if padding == 0 else np.pad(ids, (0, padding), mode="edge")

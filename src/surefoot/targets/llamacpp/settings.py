@@ -1,20 +1,22 @@
-"""The options as llama.cpp's parameters, and what is known of the rows under them."""
+"""The options as llama.cpp's parameters."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surefoot.core.errors import ConfigError
-from surefoot.core.types import RowClass
+from surefoot.targets.llamacpp.exactness import FEW_ROWS, few_rows_only
 
 if TYPE_CHECKING:
     from surefoot.targets.llamacpp import Options
 
-MAX_ROWS = 64
-"""chosen: twice the longest sweep of row counts; their logits are 39 MB at a 152k vocabulary, and always reserved."""
+MAX_ROWS = 48
+"""chosen: more than the longest sweep of row counts has, and fewer than the 64 from which flash attention works in
+tiles; their logits are 29 MB at a 152k vocabulary, and always reserved."""
 
 DEFAULT_LENGTH = 8192
 """chosen: llama.cpp reserves the whole cache at once, and the 131,072 tokens of many models would be 16 GB of it."""
@@ -28,60 +30,93 @@ CACHE_TYPES: Mapping[str, tuple[int, float]] = {
 _FLASH = {"auto": -1, "off": 0, "on": 1}
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The options with every `auto` decided, for this model on this device.
+
+    kinds: the types of the file's tensors. flash: auto only where llama.cpp is to choose.
+    """
+
+    kinds: frozenset[str]
+    on_cpu: bool
+    threads: int
+    cache_k: str
+    cache_v: str
+    flash: str
+    repack: bool
+    max_rows: int
+    min_rows: int
+    ubatch: int
+    gpu_layers: int
+
+    def model_values(self) -> dict[str, int]:
+        """Fields of llama_model_params."""
+        return {"n_gpu_layers": self.gpu_layers, "use_extra_bufts": self.repack}
+
+    def context_values(self, max_length: int) -> dict[str, int]:
+        """Fields of llama_context_params. Both thread counts are one, so that a block is no other kind of forward."""
+        return {
+            # Padding of a block may stand behind the last token of the context.
+            "n_ctx": max_length + MAX_ROWS,
+            "n_batch": self.ubatch,
+            "n_ubatch": self.ubatch,
+            "n_seq_max": 1,
+            "n_outputs_max": MAX_ROWS,
+            "n_threads": self.threads,
+            "n_threads_batch": self.threads,
+            "flash_attn_type": _FLASH[self.flash],
+            "type_k": CACHE_TYPES[self.cache_k][0],
+            "type_v": CACHE_TYPES[self.cache_v][0],
+            # A window's cache as long as the context: a shorter one forgets rows that a rejected draft brings back.
+            "swa_full": 1,
+            "kv_unified": 1,
+            "no_perf": 1,
+        }
+
+
+def choose(options: Options, kinds: frozenset[str], on_cpu: bool) -> Chosen:
+    """Every `auto` decided, on a CPU for rows that do not depend on the rows beside them."""
+    few = few_rows_only(kinds)
+    return Chosen(
+        kinds=kinds,
+        on_cpu=on_cpu,
+        threads=options.threads or physical_cores(),
+        cache_k=options.cache_type_k,
+        cache_v=("bf16" if on_cpu and options.flash_attn != "off" else "f16")
+        if options.cache_type_v == "auto"
+        else options.cache_type_v,
+        flash="on" if options.flash_attn == "auto" and on_cpu else options.flash_attn,
+        repack=not few if options.repack == "auto" else options.repack == "on",
+        max_rows=options.max_rows or (FEW_ROWS if few and on_cpu else MAX_ROWS),
+        min_rows=options.min_rows,
+        ubatch=max(options.ubatch, MAX_ROWS),
+        gpu_layers=options.gpu_layers,
+    )
+
+
 def check_options(options: Options) -> None:
     """Raises: ConfigError for a value that no model could take."""
-    for name, kind in (("cache_type_k", options.cache_type_k), ("cache_type_v", options.cache_type_v)):
-        if kind not in CACHE_TYPES:
-            raise ConfigError(f"{name} must be one of {', '.join(CACHE_TYPES)}; got {kind!r}")
-    if options.flash_attn not in _FLASH:
-        raise ConfigError(f"flash_attn must be auto, on or off; got {options.flash_attn!r}")
-    if options.cache_type_v not in ("f32", "f16", "bf16") and options.flash_attn != "on":
-        raise ConfigError(f"cache_type_v {options.cache_type_v} needs flash attention: give flash_attn on too")
-    if options.threads is not None and options.threads < 1:
-        raise ConfigError(f"threads must be at least 1; got {options.threads}")
-    if options.ctx_size is not None and options.ctx_size < 2:
-        raise ConfigError(f"ctx_size must be at least 2; got {options.ctx_size}")
-    if options.ubatch < 1:
-        raise ConfigError(f"ubatch must be at least 1; got {options.ubatch}")
+    types = (("cache_type_k", options.cache_type_k, ()), ("cache_type_v", options.cache_type_v, ("auto",)))
+    for name, kind, also in types:
+        if kind not in (*CACHE_TYPES, *also):
+            raise ConfigError(f"{name} must be one of {', '.join((*also, *CACHE_TYPES))}; got {kind!r}")
+    for name, value in (("flash_attn", options.flash_attn), ("repack", options.repack)):
+        if value not in _FLASH:
+            raise ConfigError(f"{name} must be auto, on or off; got {value!r}")
+    if options.cache_type_v not in ("auto", "f32", "f16", "bf16") and options.flash_attn == "off":
+        raise ConfigError(f"cache_type_v {options.cache_type_v} needs flash attention: leave out flash_attn off")
+    limits = (
+        ("threads", options.threads, 1, None), ("ctx_size", options.ctx_size, 2, None),
+        ("ubatch", options.ubatch, 1, None), ("max_rows", options.max_rows, 1, MAX_ROWS),
+        ("min_rows", options.min_rows, 1, MAX_ROWS),
+    )  # fmt: skip
+    for name, number, least, most in limits:
+        if number is not None and (number < least or (most is not None and number > most)):
+            raise ConfigError(f"{name} must be at least {least}{f' and at most {most}' if most else ''}; got {number}")
+    if options.max_rows is not None and options.max_rows < options.min_rows:
+        raise ConfigError(f"max_rows is {options.max_rows} and min_rows {options.min_rows}: give max_rows more")
     if options.gpu_layers < -1:
         raise ConfigError(f"gpu_layers must be a number of layers, or -1 for all; got {options.gpu_layers}")
-
-
-def model_values(options: Options) -> dict[str, int]:
-    """Fields of llama_model_params."""
-    return {"n_gpu_layers": options.gpu_layers, "use_extra_bufts": options.repack}
-
-
-def context_values(options: Options, max_length: int, on_cpu: bool) -> dict[str, int]:
-    """Fields of llama_context_params. Both thread counts are the same, so that a block is no other kind of forward."""
-    threads = options.threads or physical_cores()
-    return {
-        # Padding of a block may stand behind the last token of the context.
-        "n_ctx": max_length + MAX_ROWS,
-        "n_batch": max(options.ubatch, MAX_ROWS),
-        "n_ubatch": max(options.ubatch, MAX_ROWS),
-        "n_seq_max": 1,
-        "n_outputs_max": MAX_ROWS,
-        "n_threads": threads,
-        "n_threads_batch": threads,
-        "flash_attn_type": _FLASH["off" if flash_off(options, on_cpu) else options.flash_attn],
-        "type_k": CACHE_TYPES[options.cache_type_k][0],
-        "type_v": CACHE_TYPES[options.cache_type_v][0],
-        # A window's cache as long as the context: a shorter one forgets rows that a rejected draft would bring back.
-        "swa_full": 1,
-        "kv_unified": 1,
-        "no_perf": 1,
-    }
-
-
-def flash_off(options: Options, on_cpu: bool) -> bool:
-    """Whether flash attention is surely not used."""
-    return options.flash_attn == "off" or (options.flash_attn == "auto" and on_cpu)
-
-
-def row_class(options: Options, weights: frozenset[str], on_cpu: bool) -> RowClass:
-    """What is known of these settings without measuring."""
-    return "near-tie"
 
 
 def physical_cores() -> int:

@@ -19,10 +19,11 @@ class LlamacppTarget:
     it; and memory is taken for the sessions there are.
     """
 
-    def __init__(self, weights: Weights, caps: Caps, settings: Mapping[str, int], chunk: int) -> None:
-        """`settings` are those of a context, `chunk` the tokens of a prompt in one forward."""
+    def __init__(self, weights: Weights, caps: Caps, settings: Mapping[str, int], min_rows: int) -> None:
+        """`settings` are those of a context; a block computes `min_rows` rows at least."""
         self.weights, self._caps = weights, caps
-        self._settings, self._chunk = settings, chunk
+        self._settings, self._min_rows = settings, min_rows
+        self._chunk = settings["n_ubatch"]
         self._lock = threading.Lock()
         self._idle: Context | None = None
 
@@ -41,7 +42,7 @@ class LlamacppTarget:
             context, self._idle = self._idle, None
         if context is None:
             context = self._new()
-        return LlamacppSession(context, self._caps, self._chunk, self._keep)
+        return LlamacppSession(context, self._caps, self._chunk, self._min_rows, self._keep)
 
     def _new(self) -> Context:
         with self.weights.api.listening() as lines:
