@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-WIDTH, HEADS, KV_HEADS, HEAD, INNER = 64, 4, 2, 16, 96
+HEADS, KV_HEADS = 4, 2
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3")
 WINDOW = 8
 """Tokens that the sliding layers of gemma2 and gemma3 see."""
@@ -23,9 +23,11 @@ _TEMPLATE = (
 
 def write(
     path: Path, family: str = "llama", *, context: int = 48, kind: str = "F32", layers: int = 2, seed: int = 0,
-    tensors: bool = True, shard_tensors: int = 0,
+    tensors: bool = True, shard_tensors: int = 0, width: int = 64,
 ) -> Path:  # fmt: skip
     """A model of `family` at `path`; its matrices are of the type `kind`. Without `tensors`, a vocabulary only.
+
+    K-quants want a `width` of 256.
 
     With `shard_tensors`, shards of so many tensors, of which the first is given back. Its logits are spread about as
     widely as those of a trained model.
@@ -36,14 +38,14 @@ def write(
     writer: Any = gguf.GGUFWriter(path, arch, split_max_tensors=shard_tensors)
     writer.add_name("random")  # llama.cpp looks for tokens of their own in models with some names
     writer.add_context_length(context)
-    writer.add_embedding_length(WIDTH)
+    writer.add_embedding_length(width)
     writer.add_block_count(layers)
-    writer.add_feed_forward_length(INNER)
+    writer.add_feed_forward_length(2 * width)
     writer.add_head_count(HEADS)
     writer.add_head_count_kv(KV_HEADS)
-    writer.add_key_length(HEAD)
-    writer.add_value_length(HEAD)
-    writer.add_rope_dimension_count(HEAD)
+    writer.add_key_length(width // HEADS)
+    writer.add_value_length(width // HEADS)
+    writer.add_rope_dimension_count(width // HEADS)
     writer.add_rope_freq_base(1e6 if family == "mistral" else 1e4)
     writer.add_layer_norm_rms_eps(1e-6)
     if family in _SLIDING:
@@ -54,7 +56,7 @@ def write(
     n_vocab = add_vocabulary(writer, family)
     if tensors:
         wanted = getattr(gguf.GGMLQuantizationType, kind)
-        for name, values in _tensors(family, layers, n_vocab, np.random.default_rng(seed)):
+        for name, values in _tensors(family, layers, n_vocab, width, np.random.default_rng(seed)):
             _add(writer, name, values, wanted)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -100,38 +102,42 @@ def add_vocabulary(writer: Any, family: str) -> int:
     return len(tokens)
 
 
-def _tensors(family: str, layers: int, n_vocab: int, rng: np.random.Generator) -> Iterator[tuple[str, np.ndarray]]:
+def _tensors(
+    family: str, layers: int, n_vocab: int, width: int, rng: np.random.Generator
+) -> Iterator[tuple[str, np.ndarray]]:
+    head, inner = width // HEADS, 2 * width
+
     def matrix(rows: int, columns: int) -> np.ndarray:
         return rng.normal(0, 1.5 / np.sqrt(columns), (rows, columns)).astype(np.float32)
 
     def gains(size: int) -> np.ndarray:
         return rng.normal(1, 0.2, size).astype(np.float32)
 
-    yield "token_embd", rng.normal(0, 1, (n_vocab, WIDTH)).astype(np.float32)
-    yield "output_norm", gains(WIDTH)
+    yield "token_embd", rng.normal(0, 1, (n_vocab, width)).astype(np.float32)
+    yield "output_norm", gains(width)
     if not family.startswith("gemma"):
-        yield "output", matrix(n_vocab, WIDTH) * 2
+        yield "output", matrix(n_vocab, width) * 2
     for i in range(layers):
-        yield f"blk.{i}.attn_norm", gains(WIDTH)
-        yield f"blk.{i}.ffn_norm", gains(WIDTH)
+        yield f"blk.{i}.attn_norm", gains(width)
+        yield f"blk.{i}.ffn_norm", gains(width)
         if family == "phi3":
-            yield f"blk.{i}.attn_qkv", matrix((HEADS + 2 * KV_HEADS) * HEAD, WIDTH)
-            yield f"blk.{i}.ffn_up", matrix(2 * INNER, WIDTH)
+            yield f"blk.{i}.attn_qkv", matrix((HEADS + 2 * KV_HEADS) * head, width)
+            yield f"blk.{i}.ffn_up", matrix(2 * inner, width)
         else:
-            for name, rows in (("attn_q", HEADS * HEAD), ("attn_k", KV_HEADS * HEAD), ("attn_v", KV_HEADS * HEAD)):
-                yield f"blk.{i}.{name}", matrix(rows, WIDTH)
+            for name, rows in (("attn_q", HEADS * head), ("attn_k", KV_HEADS * head), ("attn_v", KV_HEADS * head)):
+                yield f"blk.{i}.{name}", matrix(rows, width)
                 if family == "qwen2":
                     yield f"blk.{i}.{name}.bias", rng.normal(0, 0.2, rows).astype(np.float32)
-            yield f"blk.{i}.ffn_gate", matrix(INNER, WIDTH)
-            yield f"blk.{i}.ffn_up", matrix(INNER, WIDTH)
-        yield f"blk.{i}.attn_output", matrix(WIDTH, HEADS * HEAD)
-        yield f"blk.{i}.ffn_down", matrix(WIDTH, INNER)
+            yield f"blk.{i}.ffn_gate", matrix(inner, width)
+            yield f"blk.{i}.ffn_up", matrix(inner, width)
+        yield f"blk.{i}.attn_output", matrix(width, HEADS * head)
+        yield f"blk.{i}.ffn_down", matrix(width, inner)
         if family in _NORMED:
-            yield f"blk.{i}.attn_q_norm", gains(HEAD)
-            yield f"blk.{i}.attn_k_norm", gains(HEAD)
+            yield f"blk.{i}.attn_q_norm", gains(head)
+            yield f"blk.{i}.attn_k_norm", gains(head)
         if family in _SLIDING:
-            yield f"blk.{i}.post_attention_norm", gains(WIDTH)
-            yield f"blk.{i}.post_ffw_norm", gains(WIDTH)
+            yield f"blk.{i}.post_attention_norm", gains(width)
+            yield f"blk.{i}.post_ffw_norm", gains(width)
 
 
 def _add(writer: Any, name: str, values: np.ndarray, kind: Any) -> None:
@@ -143,4 +149,29 @@ def _add(writer: Any, name: str, values: np.ndarray, kind: Any) -> None:
     elif kind.name == "F16":
         writer.add_tensor(stored, values.astype(np.float16))
     else:
-        writer.add_tensor(stored, gguf.quants.quantize(values, kind), raw_dtype=kind)
+        try:
+            data = gguf.quants.quantize(values, kind)
+        except NotImplementedError:
+            data = _random_blocks(values, kind)
+        writer.add_tensor(stored, data, raw_dtype=kind)
+
+
+# Where the 16-bit scales of a block lie, and the step that one unit of its codes makes. Source: ggml-common.h.
+_SCALES = {
+    "Q2_K": ((80, 82), 6), "Q3_K": ((108,), 60), "Q4_K": ((0, 2), 200), "Q5_K": ((0, 2), 400), "Q6_K": ((208,), 1000),
+    "IQ4_XS": ((0,), 1500),
+}  # fmt: skip
+
+
+def _random_blocks(values: np.ndarray, kind: Any) -> np.ndarray:
+    """Random codes in a format that the gguf package does not write, scaled to weights of the usual size."""
+    import gguf
+
+    per_block, n_bytes = gguf.GGML_QUANT_SIZES[kind]
+    rng = np.random.default_rng(values.size)
+    blocks = rng.integers(0, 256, (values.size // per_block, n_bytes), dtype=np.uint8)
+    places, units = _SCALES[kind.name]
+    scale = np.frombuffer(np.float16(values.std() / units).tobytes(), np.uint8)
+    for place in places:
+        blocks[:, place : place + 2] = scale
+    return blocks.reshape(len(values), -1)
