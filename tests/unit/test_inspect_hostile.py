@@ -408,3 +408,20 @@ def test_a_loop_of_folders_ends(tmp_path: Path) -> None:
     made = package(tmp_path / "m.mlpackage", described(array("input_ids", [1, 1])))
     (made / "Data" / "again").symlink_to(made)
     assert inspect(str(made), tmp_path).facts.size.value.bytes < 10_000
+
+
+def test_graphs_that_go_in_circles_are_walked_once(tmp_path: Path) -> None:
+    ring = "".join(
+        layer(i, "Convert", f"<input>{port(0, ())}</input><output>{port(1, (-1, -1, 8), 'logits')}</output>")
+        for i in (1, 2)
+    )
+    end = layer(3, "Result", f"<input>{port(0, ())}</input>")
+    edges = "".join(
+        f'<edge from-layer="{one}" from-port="1" to-layer="{other}" to-port="0"/>'
+        for one, other in ((1, 2), (2, 1), (1, 3))
+    )
+    found = inspect(str(ir(tmp_path / "ir", ring + end, edges)), tmp_path)
+    assert "no language model" in found.verdict.text
+    node = proto((1, "logits"), (2, "logits"), (4, "Add"))
+    path = file("m.onnx", onnx_model((1, node), IDS, LOGITS))(tmp_path / "onnx")
+    assert inspect(str(path), tmp_path).facts.head is not None

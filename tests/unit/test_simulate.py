@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import plan_samples
 import pytest
 from cost_curves import DATA, SEED, curve, data
 from lab_records import BASELINE
@@ -16,6 +17,7 @@ from lab_records import run as make_run
 
 from surefoot.core.errors import ConfigError, NotEligible
 from surefoot.core.types import as_ids
+from surefoot.engine import plans
 from surefoot.lab import curvefile, simulate, traces
 from surefoot.lab.copying import Copying, write
 from surefoot.lab.records import PromptUse
@@ -39,6 +41,17 @@ def test_a_curve_at_two_depths_has_a_slope() -> None:
     named = curvefile.read(f"{DATA}:ov-stateful-fp32-smol-200+ov-stateful-fp32-smol-850")
     assert named.curve.depths == (200, 850)
     assert named.curve.has_depth_slope
+
+
+def test_the_curve_of_a_plan(tmp_path: Path) -> None:
+    plan = plan_samples.plan(curve=curve(SEED))
+    plans.save(plan, tmp_path / "plan.json")
+    named = curvefile.read(str(tmp_path / "plan.json"))
+    assert named.curve == curve(SEED)
+    assert named.about.startswith(f"{plan.owner.model} on {plan.owner.runtime}")
+    plans.save(plan_samples.plan(curve=None), tmp_path / "bare.json")
+    with pytest.raises(ConfigError, match="holds no curve: make one with 'surefoot tune"):
+        curvefile.read(str(tmp_path / "bare.json"))
 
 
 def test_a_curve_alone_in_a_file(tmp_path: Path) -> None:
