@@ -1,9 +1,11 @@
-"""What part of decoding SmolLM2 on transformers, float32, is spent outside the runtime's forward.
+"""What part of decoding is spent outside the runtime's forward.
 
-    python benchmarks/host_share.py [--tokens N] [--prompts N] [--model MODEL]
+    python benchmarks/host_share.py [--runtime hf] [--tokens N] [--prompts N] [--model MODEL]
+    python benchmarks/host_share.py --runtime llamacpp --model FILE.gguf --out RECORD
 
-The forward is timed by hooks on the model itself, so that all the rest counts as host: drafting, the tensors around the
-call, judging, rollback, decoding to text. Drafts off and on take turns on every prompt.
+The forward is timed where the runtime begins, by hooks on the module (hf) or around llama_decode (llamacpp), so that
+all the rest counts as host: drafting, the arrays around the call, the argmax, judging, rollback, decoding to text.
+Drafts off and on take turns on every prompt.
 """
 
 from __future__ import annotations
@@ -29,8 +31,40 @@ CONFIGS = {
 }
 
 
+def forwards(model: surefoot.Model) -> Any:
+    """Seconds of every forward of the runtime, as they come: a context manager."""
+    if model.target.caps.backend == "llamacpp":
+        return decodes(model.target.weights.api.fn)  # type: ignore[attr-defined]
+    return hooked(model.target._runner.model)  # type: ignore[attr-defined]
+
+
 @contextmanager
-def forwards(module: Any) -> Iterator[list[float]]:
+def decodes(library: Any) -> Iterator[list[float]]:
+    """Seconds of every llama_decode with the reading of its logits, which waits for the result on a device."""
+    seconds: list[float] = []
+    decode, read = library.llama_decode, library.llama_get_logits
+
+    def timed_decode(*given: Any) -> int:
+        start = time.perf_counter()
+        code: int = decode(*given)
+        seconds.append(time.perf_counter() - start)
+        return code
+
+    def timed_read(*given: Any) -> Any:
+        start = time.perf_counter()
+        address = read(*given)
+        seconds[-1] += time.perf_counter() - start
+        return address
+
+    library.llama_decode, library.llama_get_logits = timed_decode, timed_read
+    try:
+        yield seconds
+    finally:
+        library.llama_decode, library.llama_get_logits = decode, read
+
+
+@contextmanager
+def hooked(module: Any) -> Iterator[list[float]]:
     """Seconds of every forward of a torch module, as they come."""
     seconds: list[float] = []
     before = module.register_forward_pre_hook(lambda *_: seconds.append(time.perf_counter()))
@@ -46,18 +80,20 @@ def forwards(module: Any) -> Iterator[list[float]]:
         after.remove()
 
 
-def one_generation(model: surefoot.Model, module: Any, prompt: str, name: str, tokens: int) -> dict[str, Any]:
+def one_generation(model: surefoot.Model, prompt: str, name: str, tokens: int) -> dict[str, Any]:
     """The rounds of one text with the forward and the wall clock of each; the prefill is left out."""
-    config = load_config(overrides={**CONFIGS[name], "max_tokens": tokens, "runtime": "hf"})
+    wanted = {**CONFIGS[name], "max_tokens": tokens, "runtime": model.target.caps.backend, "plan": "off"}
+    config = load_config(overrides={**wanted, "allow_near_ties": True})
     walls: list[float] = []
-    with forwards(module) as seconds, model.generate(prompt, config=config) as generation:
+    with forwards(model) as seconds, model.generate(prompt, config=config) as generation:
         start = time.perf_counter()
         for round_, _ in generation.steps():
             now = time.perf_counter()
             if round_ is not None:
                 walls.append(now - start)
             start = now
-    forward_s, wall_s = seconds[1:], walls[1:]
+    wall_s = walls[1:]
+    forward_s = seconds[len(seconds) - len(wall_s) :]  # a long prompt takes several
     return {
         "drafts": name,
         "tokens": len(generation.ids),
@@ -74,18 +110,18 @@ def one_generation(model: surefoot.Model, module: Any, prompt: str, name: str, t
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="smollm2-135m")
+    parser.add_argument("--runtime", default="hf", choices=("hf", "llamacpp"))
     parser.add_argument("--tokens", type=int, default=128, help="output tokens per text")
     parser.add_argument("--prompts", type=int, default=12, help="how many of the twelve prompts")
     parser.add_argument("--out", type=Path, default=RECORDS / "host_share.json", help="where the record goes")
     arguments = parser.parse_args()
-    model = surefoot.load(arguments.model, runtime="hf")
-    module = model.target._runner.model  # type: ignore[attr-defined]
+    model = surefoot.load(arguments.model, runtime=arguments.runtime)
     prompts = json.loads(PROMPTS.read_text(encoding="utf-8"))[: arguments.prompts]
     rows = []
     for number, entry in enumerate(prompts):
         order = list(CONFIGS) if number % 2 == 0 else list(CONFIGS)[::-1]
         for name in order:
-            row = one_generation(model, module, entry["prompt"], name, arguments.tokens)
+            row = one_generation(model, entry["prompt"], name, arguments.tokens)
             rows.append({"prompt": number, "workload": entry["workload"], **row})
     for name in CONFIGS:
         shares = [row["host_share"] for row in rows if row["drafts"] == name]
@@ -96,8 +132,8 @@ def main() -> None:
             f"{len(shares)} texts of {arguments.tokens} tokens; forward {forward:.1f} ms"
         )
     write_record(
-        arguments.out, "seconds of forwards and of rounds, SmolLM2, transformers float32", rows,
-        ("torch", "transformers", "tokenizers"), settings=model.describe(),
+        arguments.out, f"seconds of forwards and of rounds, {arguments.model} on {arguments.runtime}", rows,
+        ("torch", "transformers", "tokenizers", "xllamacpp", "llama-cpp-python"), settings=model.describe(),
     )  # fmt: skip
 
 
