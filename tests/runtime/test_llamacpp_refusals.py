@@ -198,3 +198,16 @@ def test_defaults_read_under_a_wrong_layout_are_seen() -> None:
 def test_a_missing_shard_is_named(family: str, tmp_path: Path) -> None:
     file = tiny_gguf.write(tmp_path / "tiny-00001-of-00002.gguf", family)
     refused(ConfigError, "1 of them are not in .*: tiny-00002-of-00002.gguf", lambda: run(file, tmp_path))
+
+
+def test_the_table_of_structs_is_what_the_header_says() -> None:
+    """The header is llama-cpp-py-sync's, read without its library, which wants a newer C library than many have."""
+    cffi = pytest.importorskip(
+        "llama_cpp_py_sync._cffi_bindings", reason="llama-cpp-py-sync, which has a header, is missing"
+    )
+    build = int(doors.metadata.version("llama-cpp-py-sync").split(".")[1])
+    known = layouts.of_build(build)
+    if known is None:
+        pytest.skip(f"llama-cpp-py-sync is of build {build}, which is not in the table")
+    for kind, layout in zip(("model", "context"), known, strict=True):
+        assert layouts.of_cffi(cffi.ffi, f"struct llama_{kind}_params") == layout

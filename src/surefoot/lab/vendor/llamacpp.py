@@ -25,6 +25,8 @@ _NGRAM = 2
 """Source: llama-cpp-python's own default of max_ngram_size, and what transformers' lookup is given here."""
 _SAME = ("weights", "cache", "flash_attention", "repack", "threads", "ubatch", "gpu_layers", "built_for")
 _TIMEOUT_S = 3600.0
+_LOCAL = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Asks the server in this process, whatever proxy the system names for others."""
 
 
 class ServerVendor:
@@ -219,7 +221,7 @@ def _post(url: str, body: Mapping[str, Any], name: str) -> Any:
     """The server's answer. Raises: TargetError with what the server says."""
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
+        with _LOCAL.open(request, timeout=_TIMEOUT_S) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as error:
         said = error.read().decode(errors="replace")
