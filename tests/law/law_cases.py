@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -19,10 +20,18 @@ from surefoot.targets.toy import DISCIPLINES, Options, ToyTarget
 from surefoot.testing.drafter_suite import Budgets, written
 from surefoot.testing.drafters import Guesser, adversary, branching_adversary, oracle, right_then_wrong
 from surefoot.testing.toytext import PieceScanner, first_stop
+from surefoot.testing.workshops import ToyWorkshop
 
 VOCAB = 6
 PIECES = ("a", "b", "ab", "ba", "c", "abc")
 LONGEST = 28
+INSTALLED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "suffix": ("suffix", {"min_match": 1}),
+    "suffix_tree": ("suffix", {"min_match": 1, "branches": 3}),
+    "lookahead": ("lookahead", {}),
+    "union": ("union", {"members": [{"name": "ngram", "min_n": 1}, {"name": "suffix", "min_match": 1}, "lookahead"]}),
+    "union_tree": ("union", {"members": ["lookahead", {"name": "suffix", "min_match": 1, "branches": 3}]}),
+}
 CHAINS = ("ngram", "oracle", "adversary", "right_then_wrong")
 
 
@@ -118,6 +127,9 @@ def make_drafter(case: Case, text: Sequence[int]) -> Drafter:
     if case.drafter == "ngram":
         ngram: Drafter = NGRAM.build(NGRAM.options(min_n=1, max_n=3), None)
         return ngram
+    if case.drafter in INSTALLED:
+        name, options = INSTALLED[case.drafter]
+        return ToyWorkshop(ToyTarget(case.toy), {}).drafter(name, options)
     if case.drafter == "branches":
         return Guesser(branching_adversary(whole, VOCAB, seed), trees=True)
     guesses = {

@@ -86,8 +86,20 @@ class Acceptance:
                 break
         return chances
 
-    def learn(self, source: str, match_len: int, streak: int, position: int, accepted: bool) -> None:
+    def chance(self, source: str, match_len: int, streak: int, position: int, rank: int = 0) -> float:
+        """The chance of the token of this rank at this position, all before it accepted; nobody knows how often the
+        second choice of a drafter holds before it was seen, but it is less often than the first."""
+        drafter = self._drafters.get(_ranked(source, rank), self._unknown)
+        match_len, streak = min(match_len, _LONGEST), min(streak, _LONGEST)
+        chance = self._believe(drafter.whole, PRIOR ** (rank + 1), PRIOR_WEIGHT)
+        agreed = drafter.agreed[_BUCKETS[min(max(match_len, streak) + position, 2 * _LONGEST) - 1]]
+        chance = self._believe(agreed, chance, PARENT_WEIGHT)
+        count = drafter.exact.get(_cells(match_len, streak) + _BUCKETS[position])
+        return chance if count is None else self._believe(count, chance, PARENT_WEIGHT)
+
+    def learn(self, source: str, match_len: int, streak: int, position: int, accepted: bool, rank: int = 0) -> None:
         """Count a token whose fate is known and all before which were accepted."""
+        source = _ranked(source, rank)
         if source not in self._drafters:
             self._drafters[source] = _Drafter()
         drafter = self._drafters[source]
@@ -107,6 +119,11 @@ class Acceptance:
         """The mean of the Beta law that began at the prior."""
         faded = MEMORY ** (self._now - count.at)
         return (count.accepted * faded + weight * prior) / (count.judged * faded + weight)
+
+
+def _ranked(source: str, rank: int) -> str:
+    """Under which name the tokens of this rank are counted."""
+    return source if rank == 0 else f"{source}#{rank + 1}"
 
 
 def _cells(match_len: int, streak: int) -> int:

@@ -6,7 +6,7 @@ import difflib
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib import metadata
 from typing import Any, Literal
 
@@ -29,10 +29,12 @@ def names(kind: Kind) -> tuple[str, ...]:
 
 
 def find(kind: Kind, name: str) -> Plugin:
-    """The part called `name`, its module imported now.
+    """The part called `name`, its module imported now; "suffix+ngram" is the union of these drafters.
 
     Raises: ConfigError for a name that is not installed; NotEligible when the part's module cannot be imported.
     """
+    if kind == "drafter" and "+" in name:
+        return _together(name)
     entries = [entry for entry in metadata.entry_points(group=GROUPS[kind]) if entry.name == name]
     if not entries:
         raise ConfigError(unknown(_CALLED[kind], name, names(kind)))
@@ -43,6 +45,20 @@ def find(kind: Kind, name: str) -> Plugin:
     if not isinstance(plugin, Plugin):
         raise NotEligible(f"the {_CALLED[kind]} {name!r} ({entries[0].value}) is not a surefoot.core.ports.Plugin.")
     return plugin
+
+
+def _together(name: str) -> Plugin:
+    """The union of drafters that are named with a plus between them, each with its default options."""
+    union, members = find("drafter", "union"), tuple(each.strip() for each in name.split("+"))
+    for each in members:
+        find("drafter", each)
+
+    def build(options: Any, target: Any, workshop: Any) -> Any:
+        if options.members:
+            raise ConfigError(f"{name} names its members, and so does drafts.members; leave one of them out.")
+        return union.build(replace(options, members=members), target, workshop)
+
+    return replace(union, name=name, build=build)
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
@@ -72,6 +88,8 @@ def make_options(plugin: Plugin, values: Mapping[str, Any], where: str) -> Any:
 
 def typed(value: Any, hint: Any, where: str) -> Any:
     """`value` as the type `hint`. Raises: ConfigError when it is not of that type."""
+    if hint is Any:
+        return value
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
         return _one_of(value, typing.get_args(hint), where)

@@ -58,7 +58,14 @@ class Trace:
 
 
 def record(drafter: Drafter, prompt: Ids, ids: Sequence[int], scores: Scores, longest: int = LONGEST) -> Trace:
-    """What the drafter, which must go by the history alone, offers at every position of a text."""
+    """What the drafter offers at every position of a text.
+
+    Raises: ConfigError for a drafter whose drafts depend on more than the history, or are trees.
+    """
+    if not drafter.needs.history_only:
+        raise ConfigError(
+            "what this drafter offers depends on how the rounds fell, so it cannot be replayed; measure it live"
+        )
     drafter.begin(prompt, ids[0], scores)
     offers = [NOTHING]
     for at in range(1, len(ids)):

@@ -191,16 +191,14 @@ DRAFTER_CHECKS: Mapping[str, Check] = {
 """The checks by name, for a test each."""
 
 
-def check_drafter(
-    make_drafter: MakeDrafter, target: Target, *, prompts: Sequence[Sequence[int]], history_only: bool = True
-) -> None:
+def check_drafter(make_drafter: MakeDrafter, target: Target, *, prompts: Sequence[Sequence[int]]) -> None:
     """Nothing, when the drafter keeps its promises on this target, which gives the text and the taps.
 
-    `history_only` False is for drafters whose guesses may depend on how the rounds fell (a Jacobi buffer, a gate):
-    rejected_drafts_leave_nothing is not asked of them. Prompts should repeat themselves, so that look-ups find
-    something.
+    A drafter that says that its drafts depend on more than the history (a Jacobi buffer, a gate) is not asked for
+    rejected_drafts_leave_nothing. Prompts should repeat themselves, so that look-ups find something.
     Raises: AssertionError with the promise that is broken.
     """
+    history_only = make_drafter(target).needs.history_only
     for name, check in DRAFTER_CHECKS.items():
         if check is rejected_drafts_leave_nothing and not history_only:
             continue

@@ -8,7 +8,7 @@ from surefoot.core.acceptance import Acceptance
 from surefoot.core.cost import CostCurve, PriceTable, fit_curve, published
 from surefoot.core.errors import ConfigError
 from surefoot.core.types import Draft, Round, State
-from surefoot.core.watched import Watched, depth_of
+from surefoot.core.watched import Watched, survivals
 from surefoot.policies.goodput.ledger import Ledger
 from surefoot.policies.goodput.observed import Observed
 
@@ -24,6 +24,9 @@ default sweep."""
 
 MARGIN = 0.01
 """chosen: a draft has to promise this share of a plain round; less is below what any sweep can tell."""
+
+FREE_ROW = 0.001
+"""chosen: rows are free that cost less than this share of a plain round: a tenth of what a draft has to promise."""
 
 CHEAP = 0.01
 """chosen: a drafter that takes less than this share of a plain round for its longest draft is always asked for it, and
@@ -108,18 +111,18 @@ class GoodputPolicy:
         return asked
 
     def cut(self, draft: Draft) -> int:
-        """The best length now that the match is known. A tree is scored whole or not at all."""
+        """The best length now that the match is known. Of a tree, whose likeliest tokens come first, the beginning."""
         n = len(draft)
         if n == 0:
             return 0
         self._last = (draft.source, draft.match_len)
         self._watched = [*self._watched, Watched(draft, self._streak)][-WATCHED:]
+        longest = min(n, self._longest())
         if draft.parents is None:
-            kept = self._best(self._last, min(n, self._longest()), 0.0)
+            kept = self._best(self._last, longest, 0.0)
         else:
-            lived = self._acceptance.survival(*self._last, self._streak, depth_of(draft))
-            pays = n <= self._cap and self._value(sum(lived), n) > MARGIN * self._plain_s
-            kept = n if pays else 0
+            kept = self._best_of_tree(survivals(self._acceptance, draft, self._streak)[:longest])
+        kept = self._filled(kept, longest)
         risk = self._costs[kept] - self._plain_s + self._token_s * n
         return kept if self._may_lose(risk) else 0
 
@@ -168,6 +171,24 @@ class GoodputPolicy:
                 best, most = k, value
         return best
 
+    def _best_of_tree(self, lived: list[float]) -> int:
+        """How many tokens of a tree, its likeliest first, are worth most. lived: the chance of each to be accepted."""
+        best, most, tokens = 0, MARGIN * self._plain_s, 0.0
+        for n, chance in enumerate(lived, 1):
+            tokens += chance
+            value = self._value(tokens, n)
+            if value > most:
+                best, most = n, value
+        return best
+
+    def _filled(self, kept: int, longest: int) -> int:
+        """A draft that is scored anyway takes the rows that cost nothing more along: what the model says there is what
+        some drafters guess by."""
+        free_s = self._costs[kept] + FREE_ROW * self._plain_s
+        while 0 < kept < longest and self._costs[kept + 1] <= free_s:
+            kept += 1
+        return kept
+
     def _longest(self) -> int:
         """Draft tokens that may be scored now."""
         return self._cap if self._observed is None else min(self._cap, self._observed.reach)
@@ -182,8 +203,7 @@ class GoodputPolicy:
         fates: list[tuple[int, bool]] = []
         for draft in self._watched:
             fates, more = draft.follow(round.new_ids)
-            for position, accepted in fates:
-                self._acceptance.learn(draft.source, draft.match_len, draft.streak, position, accepted)
+            draft.teach(self._acceptance)
             if more:
                 going_on.append(draft)
         self._watched = going_on

@@ -1,0 +1,92 @@
+"""A drafter in the union: what its drafts gave and took so far, and whether it is worth asking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from surefoot.core.acceptance import Acceptance
+from surefoot.core.ports import Drafter
+from surefoot.core.types import Draft
+from surefoot.core.watched import Watched, survivals
+from surefoot.drafters.union.gate import Gate
+from surefoot.drafters.union.options import Seat
+
+WATCHED = 4
+"""chosen: drafts of a member that are followed at once; in a long copy that nobody scores each round brings one."""
+
+COST_MEMORY = 0.95
+"""chosen: what a token costs is the mean of about the last 20 proposals."""
+
+
+class Member:
+    """One drafter with its record. Holds changing state: the drafts that are still followed, the gate, the cost.
+
+    What it proposed and nobody scored is judged for nothing by the text that follows, so losers learn as winners do.
+    """
+
+    def __init__(self, seat: Seat, drafter: Drafter) -> None:
+        self.seat = seat
+        self.drafter = drafter
+        self.forget()
+
+    def forget(self) -> None:
+        """Nothing is known any more."""
+        self.gate = Gate(self.seat.rule)
+        self.acceptance = Acceptance()
+        self.asked = False
+        self._streak = 0
+        self._watched: list[Watched] = []
+        self._last = ("", 0)
+        self._paid = self._tokens = 0.0
+
+    def ask(self, budget: int) -> Draft:
+        """Its draft as a point mass: the union chooses among drafts that it has seen, so q would not be honest."""
+        self.asked = True
+        draft = self.drafter.propose(budget)
+        if draft.q is not None or (len(draft) and self.seat.label):
+            draft = replace(draft, q=None, source=self.seat.label or draft.source)
+        if len(draft):
+            self._last = (draft.source, draft.match_len)
+            self._watched = [*self._watched, Watched(draft, self._streak)][-WATCHED:]
+        return draft
+
+    def pay(self, cost: float, tokens: int) -> None:
+        """A proposal took so much, in plain rounds."""
+        self._paid = self._paid * COST_MEMORY + cost
+        self._tokens = self._tokens * COST_MEMORY + max(1, tokens)
+
+    @property
+    def token_cost(self) -> float:
+        """Of a drafted token, in plain rounds: as measured, or as stated where nothing was."""
+        return self._paid / self._tokens if self._tokens else self.seat.cost
+
+    def value(self, draft: Draft) -> float:
+        """Tokens of this draft that are expected to hold."""
+        return sum(survivals(self.acceptance, draft, self._streak))
+
+    def outlook(self, budget: int) -> tuple[float, int]:
+        """What asking now is expected to bring for its cost, in plain rounds, and the length to ask for; (0, 0) where
+        no length pays."""
+        best, length, tokens = 0.0, 0, 0.0
+        for n, lived in enumerate(self.acceptance.survival(*self._last, self._streak, budget), 1):
+            tokens += lived
+            if tokens - self.token_cost * n > best:
+                best, length = tokens - self.token_cost * n, n
+        return best, length
+
+    def learn(self, new_ids: Sequence[int]) -> None:
+        """What became of its drafts, scored or not."""
+        self.acceptance.pass_by(len(new_ids))
+        going_on = []
+        fates: list[tuple[int, bool]] = []
+        for watched in self._watched:
+            fates, more = watched.follow(new_ids)
+            watched.teach(self.acceptance)
+            for held in [held for position, held in fates if position == 1]:
+                self.gate.learn(held)
+            if more:
+                going_on.append(watched)
+        self._watched = going_on
+        for _, held in fates:
+            self._streak = self._streak + 1 if held else 0

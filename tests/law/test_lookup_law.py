@@ -1,0 +1,135 @@
+"""A3: suffix lookup, lookahead and unions of drafters keep the law of the text exactly, as chains and as trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from law_cases import Case, cases, check, make_drafter, run
+
+from surefoot.core.noise import Sampler
+from surefoot.core.ports import Drafter
+from surefoot.core.sampling import Sampling
+from surefoot.drafters.union.drafter import Union
+from surefoot.drafters.union.member import Member
+from surefoot.drafters.union.options import Seat
+from surefoot.targets.toy import DISCIPLINES, Options, ToyTarget
+from surefoot.testing.drafter_suite import written
+from surefoot.testing.drafters import Drawing, Guesser, adversary, branching_adversary, scripted
+from surefoot.testing.laws import FreshRows, TextLaw, assert_same_law, output_law, walked_law
+from surefoot.testing.workshops import ToyWorkshop
+
+PROMPT = (0, 1, 2, 0, 1)
+TEXT = (*PROMPT, 2, 0, 1, 2, 0)
+N = 4
+VARIANTS = {
+    "plain": Sampling(temperature=1.0),
+    "top_p": Sampling(temperature=1.3, top_p=0.8),
+    "penalties": Sampling(temperature=1.0, repetition_penalty=1.6, frequency_penalty=0.5),
+    "greedy": Sampling(repetition_penalty=2.0),
+}
+
+
+def toy(discipline: str = "truncate") -> ToyTarget:
+    return ToyTarget(Options(discipline=discipline, vocab_size=3, order=1, strength=1.0))
+
+
+OTHER = FreshRows(ToyTarget(Options(vocab_size=3, order=1, strength=1.0, seed=5)))
+
+
+def installed(name: str, options: Mapping[str, Any]) -> Callable[[Sampler], Drafter]:
+    return lambda _: ToyWorkshop(toy(), {}).drafter(name, options)
+
+
+def union_of(choice: Any, *makes: Callable[[Sampler], Drafter]) -> Callable[[Sampler], Drafter]:
+    return lambda sampler: Union([Member(Seat("m", {}), make(sampler)) for make in makes], choice, None)
+
+
+def drawing(sampler: Sampler) -> Drafter:
+    return Drawing(OTHER.target, Sampling(temperature=1.0), sampler, OTHER)
+
+
+LOOKUPS = {"members": [{"name": "ngram", "min_n": 1}, {"name": "suffix", "min_match": 1}, "lookahead"]}
+BAD = (lambda _: Guesser(adversary(TEXT, 3, 1)), lambda _: Guesser(scripted([2, 0, 1])))
+DRAFTERS: dict[str, Callable[[Sampler], Drafter]] = {
+    "suffix": installed("suffix", {"min_match": 1}),
+    "suffix_tree": installed("suffix", {"min_match": 1, "branches": 2}),
+    "lookahead": installed("lookahead", {"max_n": 0}),
+    "union_value": installed("union", LOOKUPS),
+    "union_longest": installed("union", {**LOOKUPS, "choice": "longest"}),
+    "union_first": installed("union", {**LOOKUPS, "choice": "first"}),
+    "union_of_wrong_ones": union_of("longest", *BAD),
+    "union_with_one_that_draws": union_of("value", drawing, BAD[0]),
+    "union_of_trees": union_of("value", lambda _: Guesser(branching_adversary(TEXT, 3, 1), trees=True), BAD[0]),
+}
+
+
+@cache
+def due(variant: str) -> TextLaw:
+    return output_law(toy(), PROMPT, VARIANTS[variant], N)
+
+
+@pytest.mark.parametrize("judge", ["match", "ratio"])
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_law_is_kept(variant: str, drafter: str, judge: str) -> None:
+    n = 3 if drafter == "union_with_one_that_draws" else N
+    law = due(variant) if n == N else output_law(toy(), PROMPT, VARIANTS[variant], n)
+    found = walked_law(
+        toy(), PROMPT, VARIANTS[variant], n, judge=judge, make_drafter=DRAFTERS[drafter], lengths=(2, 0, 3)
+    )
+    assert_same_law(found, law)
+
+
+@pytest.mark.parametrize("judge", ["match", "ratio"])
+@pytest.mark.parametrize("discipline", DISCIPLINES)
+def test_every_cache_discipline_keeps_the_law_of_a_tree(discipline: str, judge: str) -> None:
+    found = walked_law(
+        toy(discipline),
+        PROMPT,
+        VARIANTS["penalties"],
+        N,
+        judge=judge,
+        make_drafter=DRAFTERS["suffix_tree"],
+        lengths=(3,),
+    )
+    assert_same_law(found, due("penalties"))
+
+
+class KeepsQ(Union):
+    """A union that hands q on although it chose among drafts that it had seen."""
+
+    def propose(self, budget: int) -> Any:
+        drafts = [member.drafter.propose(budget) for member in self.members]
+        return max(drafts, key=lambda draft: (len(draft), float(draft.ids.sum())))
+
+
+def test_a_union_that_kept_q_would_break_the_law() -> None:
+    def make(sampler: Sampler) -> Drafter:
+        return KeepsQ([Member(Seat("m", {}), drawing(sampler)) for _ in range(2)], "value", None)
+
+    found = walked_law(toy(), PROMPT, VARIANTS["plain"], 2, judge="ratio", make_drafter=make, lengths=(1,))
+    with pytest.raises(AssertionError, match="was due"):
+        assert_same_law(found, output_law(toy(), PROMPT, VARIANTS["plain"], 2))
+
+
+NAMES = ("suffix", "lookahead", "union")
+
+
+@settings(max_examples=1200)
+@given(cases(drafters=NAMES, stops=True, ends=True))
+def test_greedy_text_stops_and_sums_are_those_of_plain_decoding(case: Case) -> None:
+    check(case)
+
+
+@settings(max_examples=200)
+@given(case=cases(drafters=("suffix_tree", "union_tree")), seed=st.integers(0, 5))
+def test_trees_write_the_text_of_a_seed(case: Case, seed: int) -> None:
+    drawn = replace(case, sampling=Sampling(temperature=1.0, seed=seed), toy=replace(case.toy, order=1))
+    plain = written(run(drawn, Guesser(scripted([])), ToyTarget(drawn.toy).open()))
+    assert written(run(drawn, make_drafter(drawn, ()), ToyTarget(drawn.toy).open())) == plain
