@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from surefoot.core.errors import ConfigError
 from surefoot.core.types import as_ids
-from surefoot.drafters.suffix import PLUGIN
+from surefoot.drafters.suffix import PLUGIN, walk
 from surefoot.drafters.suffix.automaton import COUNTED, Automaton
 from surefoot.drafters.suffix.drafter import SuffixDrafter
 from surefoot.drafters.suffix.options import Options
@@ -169,6 +169,23 @@ def test_a_tree_puts_the_likeliest_first_and_alternatives_of_shorter_matches_las
     assert draft.parents is not None
     first = [token for token, parent in zip(draft.ids.tolist(), draft.parents.tolist(), strict=True) if parent < 0]
     assert first == [7, 8, 9]  # 5 1 2 went on with 7 twice and with 8 once, 1 2 with 9 once more
+
+
+def test_a_tree_in_a_loop_asks_few_classes() -> None:
+    """Each suffix of a loop is a class of its own, and all of them say the same."""
+
+    class Counting(Automaton):
+        asked = 0
+
+        def after(self, state: int) -> list[tuple[int, int]]:
+            Counting.asked += 1
+            return super().after(state)
+
+    automaton = Counting()
+    automaton.extend([0] * 3_000)
+    grown = walk.tree(automaton, automaton.repeated, 16, 3, 2, -1, lambda _: automaton.repeated)
+    assert grown.ids == [0] * 16
+    assert Counting.asked <= 17 * walk.SHORTER
 
 
 def test_a_tree_without_a_second_way_is_a_chain() -> None:

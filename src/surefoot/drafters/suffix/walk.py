@@ -12,6 +12,10 @@ UNSEEN = 0.5
 """Source: the estimator of Krichevsky and Trofimov (IEEE Transactions on Information Theory 27:199, 1981): what was not
 seen yet counts as half an occurrence. A way that was gone each of n times keeps n / (n + 0.5)."""
 
+SHORTER = 4
+"""chosen: classes of suffixes that are asked for what may come next. In natural text the first two or three differ; a
+loop has one a token, all of which say the same."""
+
 Following = Callable[[int], int]
 """following(state): where to go on from a state that nothing followed, or -1 to end there."""
 
@@ -111,7 +115,9 @@ def _children(
     found: list[tuple[int, int, float]] = []
     seen: set[int] = set()
     left = 1.0
-    while state > 0 and automaton.length(state) >= shortest and len(found) < width:
+    for _ in range(SHORTER):
+        if state <= 0 or automaton.length(state) < shortest or len(found) >= width:
+            break
         ways = [way for way in automaton.after(state) if way[0] not in seen]
         if not ways and not found:
             state = following(state)
