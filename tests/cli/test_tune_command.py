@@ -95,7 +95,8 @@ def test_the_picture_is_a_file_of_its_own(cache: Path) -> None:
 
 def test_the_tables_are_for_people(tiny: Path, tmp_path: Path) -> None:
     picture = tmp_path / "here.svg"
-    done = surefoot("tune", tiny, *TOY, *SMALL, "--quick", "--svg", picture, env={"SUREFOOT_CACHE": str(tmp_path)})
+    env, kept = {"SUREFOOT_CACHE": str(tmp_path)}, tmp_path / "samples.jsonl"
+    done = surefoot("tune", tiny, *TOY, *SMALL, "--quick", "--svg", picture, "--samples", kept, env=env)
     assert done.code == 0, done.err
     lines = done.out.splitlines()
     assert lines[0].startswith(f"{tiny} on toy, cpu")
@@ -107,6 +108,11 @@ def test_the_tables_are_for_people(tiny: Path, tmp_path: Path) -> None:
     assert sum(line.startswith(("chat ", "code ", "tools ")) for line in lines) == 3
     assert f"picture: {picture}" in lines
     assert picture.exists()
+    records = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
+    assert [record["kind"] for record in records[:2]] == ["begin", "rows"]
+    assert sum(record["kind"] == "turn" for record in records) >= 7
+    again = surefoot("tune", tiny, *TOY, *SMALL, "--quick", env=env)
+    assert sum(line.startswith("against the plan of 2") for line in again.out.splitlines()) == 1
 
 
 def test_generate_says_which_plan_it_uses(tiny: Path, cache: Path) -> None:
@@ -288,6 +294,7 @@ def test_the_length_goes_to_other_engines(tiny: Path, cache: Path) -> None:
         (["{tiny}", "--compare", "abacus"], USAGE, ["abacus"]),
         (["{tiny}", "--compare", "toy:"], USAGE, ["--compare", "openvino:weights=int8"]),
         (["{tiny}", "--compare", "toy:shape=3"], USAGE, ["shape"]),
+        (["{tiny}", "--compare", "toy", "--samples", "s.jsonl"], USAGE, ["--samples", "several configurations"]),
         (["{tiny}", "--compare", "toy", "--compare", "toy"], USAGE, ["twice"]),
         (["{tiny}", "--compare", "toy:vocab_size=16"], NOT_ELIGIBLE, ["none of the configurations"]),
         (["nowhere/at-all.gguf"], USAGE, ["nowhere/at-all.gguf"]),

@@ -224,6 +224,15 @@ def test_a_throttle_is_a_doubt_and_no_reason_to_stop(tmp_path: Path) -> None:
     assert any(doubt.startswith("throttled: ") for doubt in found.doubts)
 
 
+def test_a_second_sweep_is_compared_with_the_first(tmp_path: Path) -> None:
+    assert tuned(Machine(), tmp_path).agreement == ""
+    assert tuned(Machine(seed=1), tmp_path).agreement == f"against the plan of {NOW}: the sweeps agree at all 20 points"
+    slower = tuned(Machine(pace=lambda now: 1.3), tmp_path)
+    assert "1.30 times slower throughout" in slower.agreement
+    bent = tuned(Machine(cost=lambda rows, depth: truth(rows, depth) * (1.4 if rows == 5 else 1.0)), tmp_path)
+    assert "most of all 5 rows" in bent.agreement
+
+
 def test_near_ties_are_asked_about_once(tmp_path: Path) -> None:
     found = tuned(Machine(row_class="near-tie"), tmp_path)
     assert found.plan.rows.row_class == "near-tie"  # as claimed, although nothing was seen to differ

@@ -39,6 +39,7 @@ class Result:
     verdict: str
     noise: str | None
     doubts: Sequence[str]
+    agreement: str
     staircases: Sequence[Staircase]
     outlook: Outlook
     binding: Binding
@@ -68,6 +69,9 @@ def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
     group.add_argument(
         "--despite-noise", action="store_true", help="write the plan although the machine was too noisy to decide"
     )
+    group.add_argument(
+        "--samples", type=Path, metavar="FILE", help="put every sample there too, as JSON Lines; the plan has medians"
+    )
     group = parser.add_argument_group("comparison")
     group.add_argument(
         "--compare",
@@ -93,6 +97,8 @@ def run(args: argparse.Namespace, context: Context) -> int:
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     size = _size(args)
     config = replace(settings.configure(args), plan="off")
+    if args.compare and args.samples is not None:
+        raise ConfigError("--samples is one file, and --compare measures several configurations; leave one of them out")
     if args.compare:
         from surefoot.app.cli import tune_compare
 
@@ -135,7 +141,7 @@ def tune_one(args: argparse.Namespace, model: Model, load_s: float, size: Size, 
                 )
             tuned = tune(
                 model, size, _world(context), kept, context.cache_dir, load_s=load_s, command=context.arguments,
-                despite_noise=args.despite_noise,
+                despite_noise=args.despite_noise, samples_to=args.samples,
             )  # fmt: skip
     except KeyboardInterrupt:
         context.console.status("")
@@ -247,6 +253,7 @@ def _write_json(tuned: Tuned, picture: Path | None, context: Context) -> None:
         verdict=tuned.verdict,
         noise=tuned.noise,
         doubts=tuned.doubts,
+        agreement=tuned.agreement,
         staircases=tuned.staircases,
         outlook=tuned.outlook,
         binding=tuned.binding,

@@ -40,7 +40,7 @@ def lines(tuned: Tuned, picture: Path | None, console: Console) -> Iterator[str]
     yield ""
     yield f"verdict: {as_line(tuned.verdict)}"
     yield f"rows: {as_line(plan.rows.text)}"
-    yield from (as_line(doubt) for doubt in tuned.doubts)
+    yield from (as_line(said) for said in (*tuned.doubts, tuned.agreement) if said)
     yield _times(tuned)
     if picture is not None:
         yield f"picture: {picture}"

@@ -1,7 +1,8 @@
 """What tuning has measured so far, on the disk turn by turn, so that an interruption costs the turn in progress only.
 
 A file of JSON Lines: first what is measured (`Begin`), then turns of the sweep, the finding about rows, and texts, as
-they come. One that was begun for something else is begun anew. It goes when the plan is there.
+they come. One that was begun for something else is begun anew. It goes when the plan is there, or is put where the user
+wants the samples.
 """
 
 from __future__ import annotations
@@ -99,8 +100,14 @@ class Kept:
         self.texts[text.workload] = text
         self._append({"kind": "text", **asdict(text)})
 
-    def forget(self) -> None:
-        """Nothing; the file is gone."""
+    def finish(self, samples_to: Path | None) -> None:
+        """Nothing; the file is gone, or lies at `samples_to`. Raises: ConfigError where it cannot be put there."""
+        if samples_to is not None:
+            self._file.seek(0)
+            try:
+                samples_to.write_bytes(self._file.readall())
+            except OSError as error:
+                raise ConfigError(f"the samples {samples_to} cannot be written: {error.strerror or error}") from error
         self.close()
         self.path.unlink(missing_ok=True)
 

@@ -10,7 +10,7 @@ from statistics import median
 
 from surefoot.core.binding import Binding, what_binds
 from surefoot.core.cost import CostCurve
-from surefoot.core.errors import NotEligible
+from surefoot.core.errors import ConfigError, NotEligible
 from surefoot.core.payoff import Outlook, outlook
 from surefoot.core.plateaus import Staircase, staircase
 from surefoot.core.ports import Clock
@@ -19,6 +19,7 @@ from surefoot.engine.config import Part
 from surefoot.engine.generator import Model
 from surefoot.engine.plans import Plan, RowFinding, SweepFacts, Workload
 from surefoot.lab import validity
+from surefoot.lab.agreement import compare
 from surefoot.lab.gates import rows as row_gate
 from surefoot.lab.gates.writing import drafter as make_drafter
 from surefoot.lab.machine import Watch
@@ -87,6 +88,7 @@ class Tuned:
     """What tuning found. plan: written to `path`, unless `noise` says why nothing can be decided on this machine now.
 
     seconds: by step. verdict: one sentence over all workloads. doubts: what does not forbid a plan and should be known.
+    agreement: how the curve compares with that of the plan that was there before, if one was.
     """
 
     plan: Plan
@@ -97,6 +99,7 @@ class Tuned:
     verdict: str
     noise: str | None
     doubts: Sequence[str]
+    agreement: str
     seconds: Mapping[str, float]
     resumed: bool
 
@@ -111,9 +114,11 @@ def tune(
     load_s: float,
     command: Sequence[str],
     despite_noise: bool = False,
+    samples_to: Path | None = None,
 ) -> Tuned:
     """The plan of this model, measured now, and written where every other command finds it.
 
+    samples_to: where everything that was measured goes, sample by sample; None keeps nothing but the plan.
     Raises: NotEligible where drafts would change the text, which the plan then says, or nothing can be measured.
     """
     owner = plans.owner_of(model.files, model.target.caps, model.config)
@@ -149,7 +154,7 @@ def tune(
     if noise is None or despite_noise:
         path = plans.path_of(owner, cache_dir)
         plans.save(plan, path)
-    kept.forget()
+    kept.finish(samples_to)
     depth = curve.depths[0]
     view = outlook(curve, depth)
     return Tuned(
@@ -161,6 +166,7 @@ def tune(
         verdict=worths.expectation(found, view) if found else view.text,
         noise=noise,
         doubts=tuple(_doubts(model, plan, sweep, load, part)),
+        agreement=_agreement(before, curve),
         seconds={
             "load": load_s,
             "rows": tried - began,
@@ -170,6 +176,16 @@ def tune(
         },
         resumed=resumed,
     )
+
+
+def _agreement(before: Plan | None, curve: CostCurve) -> str:
+    """Whether two sweeps of the same say the same; "" where there is nothing to compare with."""
+    if before is None or before.curve is None:
+        return ""
+    try:
+        return f"against the plan of {before.when}: {compare(before.curve, curve).text}"
+    except ConfigError:
+        return ""  # no row count at the same depth
 
 
 def _rows(model: Model, size: Size, world: World, kept: Kept, before: Plan | None) -> RowFinding:
