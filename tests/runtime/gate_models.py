@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+import tiny_gguf
 from surefoot.core.ports import Target
 from surefoot.core.types import Ids, as_ids
 from surefoot.engine.config import load_config
@@ -78,6 +79,14 @@ def hf_model(folder: Path, attn: str = "auto") -> Model:
 
     path = llama(folder)
     return model_of(PLUGIN.build(Options(threads=1, attn=attn), path), path, runtime="hf")
+
+
+def llamacpp_model(folder: Path) -> Model:
+    pytest.importorskip("xllamacpp", reason="the llamacpp extra is not installed")
+    from surefoot.targets.llamacpp import PLUGIN, Options
+
+    path = tiny_gguf.write(folder / "llama.gguf", kind="Q8_0", context=CONTEXT)
+    return model_of(PLUGIN.build(Options(threads=1), path), path, runtime="llamacpp")
 
 
 def openvino_model(folder: Path) -> Model:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gate_models import hf_model, openvino_model, toy_model
+from gate_models import hf_model, llamacpp_model, openvino_model, toy_model
 
 from surefoot.engine.config import load_config
 from surefoot.engine.generator import Model, load
@@ -23,6 +23,7 @@ MAKERS: dict[str, Callable[[Path], Model]] = {
     "hf": hf_model,
     "hf-eager": lambda folder: hf_model(folder, "eager"),
     "openvino": openvino_model,
+    "llamacpp": llamacpp_model,
 }
 BUILT: dict[str, Model] = {}
 
@@ -37,7 +38,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def backend(model: Model) -> Backend:
     found = model.target.caps.backend
-    assert found == "toy" or found == "hf" or found == "openvino"
+    assert found == "toy" or found == "hf" or found == "openvino" or found == "llamacpp"
     return found
 
 

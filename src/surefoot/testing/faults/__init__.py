@@ -42,9 +42,11 @@ __all__ = [
     "residual_from_p",
 ]
 
-Backend = Literal["toy", "hf", "openvino"]
+Backend = Literal["toy", "hf", "openvino", "llamacpp"]
 
-_MODULES: Mapping[Backend, str] = {"toy": "toy_cache", "hf": "hf_cache", "openvino": "openvino_cache"}
+_MODULES: Mapping[Backend, str] = {
+    "toy": "toy_cache", "hf": "hf_cache", "openvino": "openvino_cache", "llamacpp": "llamacpp_cache",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ GATED: tuple[GatedFault, ...] = (
     GatedFault("anchor_off_by_one", "contamination", "the positions of a block"),
     GatedFault("window_shifted", "contamination", "the positions after a rejection", names={"toy": "position_shift"}),
     GatedFault("hole_after_full_acceptance", "contamination", "the cache"),
-    GatedFault("zero_filled_slots", "contamination", "the cache"),
+    GatedFault("zero_filled_slots", "contamination", "the cache", names={"llamacpp": "foreign_slots"}),
     GatedFault("carry_emitted_twice", "lossless", "the loop", loop_emits_carry_twice),
     GatedFault("stale_drafter_position", "contamination", "the drafter", stale_drafter_position),
     GatedFault("conditional_sum", "lossless", "the metric", conditional_sum),
