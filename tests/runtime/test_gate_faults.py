@@ -56,13 +56,14 @@ def test_every_fault_is_caught_by_its_gate(model: Model, fault: GatedFault, tmp_
     assert not gate.passed, f"{fault.name}, planted in {fault.planted}, went through {fault.gate}: {gate.text}"
 
 
-@pytest.fixture(scope="module", params=["hf", "openvino"])
+@pytest.fixture(scope="module", params=["hf", "openvino", "llamacpp"])
 def smollm2(request: pytest.FixtureRequest, smollm2_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Model:
     """SmolLM2; on OpenVINO exported with trees, so that its attention mask is made outside the graph."""
     name, cache = request.param, tmp_path_factory.mktemp("cache")
-    pytest.importorskip({"hf": "torch", "openvino": "openvino"}[name], reason="the runtime of this test")
+    modules = {"hf": "torch", "openvino": "openvino", "llamacpp": "xllamacpp"}
+    pytest.importorskip(modules[name], reason="the runtime of this test")
     config = load_config(overrides={"runtime": name})
-    if name == "hf":
+    if name != "openvino":
         return load(str(smollm2_gguf), config, cache_dir=cache)
     from surefoot.engine import conversion, models
     from surefoot.targets.openvino.export import export
