@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from cli_run import Done, start, surefoot, wait
 
+from surefoot.engine import parts
+
 HF = ("--runtime", "hf")
 TOY = ("--runtime", "toy", "--set", "runtime.vocab_size=258", "--set", "runtime.order=1")
 """The toy with the folder's tokenizer: all of the command but torch, which takes seconds to import."""
@@ -41,6 +43,37 @@ def test_text_goes_to_stdout_and_one_line_to_stderr(tiny: Path, plain: dict[str,
     assert line.startswith("surefoot: 40 tokens, ")
     for word in ("tok/s", "rounds", "rows", "accepted per round", "host", "finish length", "ngram/additive", "greedy"):
         assert word in line
+
+
+def test_several_drafters_write_the_same_text_and_a_missing_one_is_told(tiny: Path, plain: dict[str, Any]) -> None:
+    options = ("-p", PROMPT, "--max-tokens", 40, "--draft-len", 5)
+    members = 'drafts.members=["suffix", {name="eagle3", optional=true}, {name="ngram", max_n=3}, "lookahead"]'
+    done = generate(tiny, *options, "--drafts", "union", "--set", members)
+    assert done.out == plain["text"]
+    told, line = done.err.splitlines()
+    assert told == (
+        "surefoot: union member 2 (eagle3): there is no drafter called 'eagle3'; there is "
+        f"{', '.join(parts.names('drafter'))}. The union does without it."
+    )
+    assert "union/" in line
+    found = document(tiny, *options, "--drafts", "suffix+ngram")
+    assert found["ids"] == plain["ids"]
+    assert found["stats"]["accepted"] > 0
+
+
+def test_a_corpus_remembers_what_was_written(tiny: Path, plain: dict[str, Any], tmp_path: Path) -> None:
+    options = ("-p", "six", "--max-tokens", 40, "--draft-len", 7, "--policy", "fixed", "--drafts", "suffix")
+    corpus = ("--set", f"drafts.corpus={tmp_path / 'private'}")
+    first, second = (document(tiny, *options, *corpus) for _ in range(2))
+    assert first["ids"] == second["ids"]
+    assert second["stats"]["accepted"] > first["stats"]["accepted"]
+    assert "corpus" in {round_["source"] for round_ in second["rounds"]}
+    [file] = (tmp_path / "private").iterdir()
+    assert file.suffix == ".npz"
+    file.write_bytes(b"damaged")
+    done = surefoot("generate", tiny, *TOY, *options, *corpus)
+    assert (done.code, done.out) == (2, "")
+    assert "move it away" in done.err
 
 
 def test_quiet_says_nothing(tiny: Path, plain: dict[str, Any]) -> None:

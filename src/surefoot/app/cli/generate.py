@@ -69,6 +69,8 @@ def run(args: argparse.Namespace, context: Context) -> int:
             context.console.note(errors.as_line(plan_line(model)))
         interrupted = _write(generation, context, shown=not args.json)
         stats = generation.stats()
+        for note in generation.notes:
+            context.console.note(errors.as_line(note))
         if args.json:
             _write_json(model, generation, context)
         elif config.top_logprobs is not None:
