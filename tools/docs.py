@@ -106,7 +106,7 @@ def type_name(hint: Any) -> str:
     if typing.get_origin(hint) is typing.Literal:
         return f"`{' | '.join(map(str, typing.get_args(hint)))}`"
     name = hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint)
-    return f"`{name.removeprefix('collections.abc.')}`"
+    return f"`{name.replace('collections.abc.', '').replace('typing.', '')}`"
 
 
 def part_section(plugin: Plugin) -> str:

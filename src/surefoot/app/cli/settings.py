@@ -122,7 +122,11 @@ def _add_drafts(group: argparse._ArgumentGroup) -> None:
 
 def _add_parts(group: argparse._ArgumentGroup) -> None:
     _add_plan(group)
-    group.add_argument("--drafts", metavar="NAME", help="how to guess ahead: ngram, or off")
+    group.add_argument(
+        "--drafts",
+        metavar="NAME",
+        help="how to guess ahead: a drafter, several with a plus between them (suffix+ngram), or off",
+    )
     group.add_argument(
         "--policy", metavar="NAME", help="how to choose the draft length: additive, fixed, goodput, or auto"
     )
