@@ -190,6 +190,12 @@ def test_a_drafter_that_remembers_what_was_rejected_fails() -> None:
     assert "first after 31 tokens: it kept what was rejected" in gate.text
 
 
+def test_a_drafter_that_goes_by_its_rounds_is_not_compared_and_that_is_said() -> None:
+    gate = cleaned(CLEAN, AFTER, proposals=Proposals("union", 0, 0, None, comparable=False))
+    assert gate.passed
+    assert "union is not compared with a new one, as its drafts depend on how the rounds fell" in gate.text
+
+
 # --- baseline --------------------------------------------------------------------------------------------------------
 
 

@@ -46,12 +46,14 @@ class Proposals:
     """How often a drafter whose every draft was rejected proposed what a new one does.
 
     compared: places where a new one proposed anything. first: tokens before the first place where the two differ.
+    comparable: whether its drafts depend on the tokens alone, so that a new one has to propose the same.
     """
 
     name: str
     compared: int
     different: int
     first: int | None
+    comparable: bool = True
 
 
 def judge(rows: Sequence[Row], proposals: Proposals, row_class: RowClass) -> Gate:
@@ -77,6 +79,10 @@ def judge(rows: Sequence[Row], proposals: Proposals, row_class: RowClass) -> Gat
         words.append(
             f"{proposals.name} proposes something else after rejections than a new one does, first after "
             f"{proposals.first} tokens: it kept what was rejected"
+        )
+    elif not proposals.comparable:
+        words.append(
+            f"{proposals.name} is not compared with a new one, as its drafts depend on how the rounds fell by design"
         )
     elif proposals.compared:
         words.append(f"{proposals.name} proposes what a new one does at {proposals.compared} places")
@@ -210,6 +216,8 @@ def _proposals(model: Model, part: Part, prompt: Ids, n_checks: int) -> Proposal
     something whatever the model.
     """
     live, fresh = drafter(model, part), drafter(model, part)
+    if not live.needs.history_only:
+        return Proposals(part.name, 0, 0, None, comparable=False)
     half = prompt[-_STEPS:]
     text, start = np.concatenate([half, half]), len(half)
     checks = set(np.linspace(start, len(text) - 1, n_checks + 1).astype(int)[1:].tolist())
