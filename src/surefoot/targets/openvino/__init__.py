@@ -41,6 +41,9 @@ class Options:
         default=0,
         metadata={"help": "values that share a scale where 8-bit activations are wanted; 0 quantises none"},
     )
+    large_pages: bool = field(
+        default=True, metadata={"help": "put the weights on large pages, where the system (Linux) has them to give"}
+    )
     cache_dir: str | None = field(
         default=None, metadata={"help": "folder for compiled models, which then load faster; none by default"}
     )

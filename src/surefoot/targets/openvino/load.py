@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from surefoot.core.errors import ConfigError, NotEligible
 from surefoot.core.types import Caps, RowClass
+from surefoot.targets.openvino import large_pages
 from surefoot.targets.openvino.layout import Layout, read_layout
 from surefoot.targets.openvino.names import MODEL_FILE, RECORD_FILE, is_exported, reason
 
@@ -52,10 +53,13 @@ def load(options: Options, folder: Path) -> OpenvinoTarget:
     if not vocab:
         raise NotEligible(f"{folder} does not say how large its vocabulary is, neither in its graph nor in config.json")
 
-    def describe(compiled: Any) -> Caps:
-        return _caps(options, layout, compiled, record, int(vocab), max_length)
+    device = options.device.upper()
+    on_large_pages = options.large_pages and device == "CPU" and large_pages.available()
 
-    return OpenvinoTarget(graph, layout, options.device.upper(), runtime_settings(options), describe, window)
+    def describe(compiled: Any) -> Caps:
+        return _caps(options, layout, compiled, record, int(vocab), max_length, on_large_pages)
+
+    return OpenvinoTarget(graph, layout, device, runtime_settings(options), describe, window, on_large_pages)
 
 
 def runtime_settings(options: Options) -> dict[str, Any]:
@@ -166,7 +170,13 @@ def _max_length(
 
 
 def _caps(
-    options: Options, layout: Layout, compiled: Any, record: Mapping[str, Any], vocab: int, max_length: int
+    options: Options,
+    layout: Layout,
+    compiled: Any,
+    record: Mapping[str, Any],
+    vocab: int,
+    max_length: int,
+    on_large_pages: bool,
 ) -> Caps:
     import openvino as ov
 
@@ -185,7 +195,8 @@ def _caps(
         tap_names=layout.tap_names,
         device=options.device.lower(),
         row_class=row_class(options),
-        settings={"openvino": ov.__version__, "weights": str(record.get("weights", "as found")), **read},
+        settings={"openvino": ov.__version__, "weights": str(record.get("weights", "as found")), **read}
+        | ({"large_pages": "True"} if on_large_pages else {}),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,8 +24,9 @@ CHUNK, CHUNK_OF_LOGITS = 512, 64
 class OpenvinoSession:
     """One sequence and its cache. Holds changing state; not for two threads at once."""
 
-    def __init__(self, runner: Runner, caps: Caps, window: int | None) -> None:
-        self._runner, self._caps, self._window = runner, caps, window
+    def __init__(self, runner: Runner, caps: Caps, window: int | None, done: Callable[[Runner], None]) -> None:
+        """`done` takes the runner back, its cache cleared, when the session is closed in a known state."""
+        self._runner, self._caps, self._window, self._done = runner, caps, window, done
         self._slots = Slots()
         self._tokens = np.zeros(256, np.int32)
         self._length = 0
@@ -94,8 +95,12 @@ class OpenvinoSession:
     def close(self) -> None:
         """Free the cache."""
         self.turn += 1
-        self._closed = True
-        self._runner = None  # type: ignore[assignment]
+        if not self._closed:
+            self._closed = True
+            runner, self._runner = self._runner, None  # type: ignore[assignment]
+            if not self._torn:
+                runner.clear()
+                self._done(runner)
 
     def _settle(self, operation: str) -> None:
         """Makes the cache known: after an interrupt the committed tokens are read anew, and the tail is gone."""
