@@ -56,7 +56,7 @@ _PATTERN: Mapping[str, LayerKind] = {"M": "recurrent", "*": "full attention", "-
 _RECURRENT = ("mamba", "mamba2", "falcon_mamba", "rwkv", "xlstm")
 """Families without attention. Source: transformers 5.24."""
 
-_ALWAYS_HYBRID = ("falcon_h1", "zamba", "zamba2")
+_ALWAYS_HYBRID = ("bamba", "falcon_h1", "zamba", "zamba2")
 """Families whose every layer, or every shared block, carries a recurrent state whatever their configuration lists."""
 
 _NO_PICTURE_TEXT = ("ocr", "nougat", "donut", "trocr", "pix2struct")

@@ -112,7 +112,13 @@ def _unknown_to_hf(facts: Facts) -> list[str]:
     spec = find_spec("transformers")
     folders = [Path(place) for place in (spec.submodule_search_locations or ())] if spec is not None else []
     name = kind.replace("-", "_")
-    if not folders or not name.isidentifier() or any((folder / "models" / name).is_dir() for folder in folders):
+    # The part of a larger family that writes text lies in the family's folder.
+    known = (name, name.removesuffix("_text"))
+    if (
+        not folders
+        or not name.isidentifier()
+        or any((place / "models" / n).is_dir() for place in folders for n in known)
+    ):
         return []
     return [f"whether the installed transformers knows the model type {shown(kind)}"]
 
