@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
 
 from hypothesis import strategies as st
 
@@ -15,22 +14,40 @@ from surefoot.core.loop import generate
 from surefoot.core.ports import Drafter, Session
 from surefoot.core.sampling import Sampling
 from surefoot.core.types import Finish, Round, as_ids
-from surefoot.drafters.ngram import PLUGIN as NGRAM
+from surefoot.drafters.lookahead import LookaheadDrafter
+from surefoot.drafters.lookahead import Options as LookaheadOptions
+from surefoot.drafters.ngram import NgramDrafter
+from surefoot.drafters.ngram import Options as NgramOptions
+from surefoot.drafters.suffix.drafter import SuffixDrafter
+from surefoot.drafters.suffix.options import Options as SuffixOptions
+from surefoot.drafters.union.drafter import Union
+from surefoot.drafters.union.member import Member
+from surefoot.drafters.union.options import Seat
 from surefoot.targets.toy import DISCIPLINES, Options, ToyTarget
 from surefoot.testing.drafter_suite import Budgets, written
 from surefoot.testing.drafters import Guesser, adversary, branching_adversary, oracle, right_then_wrong
 from surefoot.testing.toytext import PieceScanner, first_stop
-from surefoot.testing.workshops import ToyWorkshop
 
 VOCAB = 6
 PIECES = ("a", "b", "ab", "ba", "c", "abc")
 LONGEST = 28
-INSTALLED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "suffix": ("suffix", {"min_match": 1}),
-    "suffix_tree": ("suffix", {"min_match": 1, "branches": 3}),
-    "lookahead": ("lookahead", {}),
-    "union": ("union", {"members": [{"name": "ngram", "min_n": 1}, {"name": "suffix", "min_match": 1}, "lookahead"]}),
-    "union_tree": ("union", {"members": ["lookahead", {"name": "suffix", "min_match": 1, "branches": 3}]}),
+
+
+def _suffix(branches: int) -> Drafter:
+    return SuffixDrafter(SuffixOptions(min_match=1, branches=branches))
+
+
+def _union(*members: Drafter) -> Drafter:
+    return Union([Member(Seat("member", {}), member) for member in members], "value", None)
+
+
+LOOKUPS: Mapping[str, Callable[[], Drafter]] = {
+    "ngram": lambda: NgramDrafter(NgramOptions(min_n=1, max_n=3)),
+    "suffix": lambda: _suffix(1),
+    "suffix_tree": lambda: _suffix(3),
+    "lookahead": lambda: LookaheadDrafter(LookaheadOptions()),
+    "union": lambda: _union(LOOKUPS["ngram"](), LOOKUPS["suffix"](), LOOKUPS["lookahead"]()),
+    "union_tree": lambda: _union(LOOKUPS["lookahead"](), LOOKUPS["suffix_tree"]()),
 }
 CHAINS = ("ngram", "oracle", "adversary", "right_then_wrong")
 
@@ -124,12 +141,8 @@ def due(case: Case, text: Sequence[int]) -> tuple[list[int], Finish]:
 def make_drafter(case: Case, text: Sequence[int]) -> Drafter:
     whole = (*case.prompt, *text)
     seed = case.drafter_seed
-    if case.drafter == "ngram":
-        ngram: Drafter = NGRAM.build(NGRAM.options(min_n=1, max_n=3), None)
-        return ngram
-    if case.drafter in INSTALLED:
-        name, options = INSTALLED[case.drafter]
-        return ToyWorkshop(ToyTarget(case.toy), {}).drafter(name, options)
+    if case.drafter in LOOKUPS:
+        return LOOKUPS[case.drafter]()
     if case.drafter == "branches":
         return Guesser(branching_adversary(whole, VOCAB, seed), trees=True)
     guesses = {
