@@ -7,7 +7,9 @@ import pytest
 from surefoot.core.errors import ConfigError, TargetError
 from surefoot.core.sampling import Sampling
 from surefoot.core.types import as_ids
+from surefoot.drafters.union.drafter import Union
 from surefoot.engine.config import Config
+from surefoot.engine.guarded import Guarded
 from surefoot.engine.tokenizer import Tokenizer
 from surefoot.engine.workshop import Shelf, TextWorkshop
 from surefoot.targets.toy import Options, ToyTarget
@@ -86,3 +88,29 @@ def test_a_vocabulary_spells_what_the_tokenizer_does(kind: str) -> None:
     assert vocabulary.control == built.special_ids
     assert all(len(vocabulary.spelled[token]) == 1 for token in vocabulary.single)
     assert vocabulary.single == {token for token in range(built.vocab_size) if built.is_byte(token)}
+
+
+def test_every_drafter_is_guarded_and_a_union_guards_each_member() -> None:
+    made = workshop(Shelf()).drafter("suffix+ngram", {})
+    assert isinstance(made, Guarded)
+    assert isinstance(made.inner, Union)
+    assert all(isinstance(member.drafter, Guarded) for member in made.inner.members)
+
+
+def test_what_is_due_at_the_end_is_done_once_and_cannot_take_the_text_away() -> None:
+    lent, done = workshop(Shelf()), []
+
+    def full() -> None:
+        raise ConfigError("the disk is full.")
+
+    lent.at_end(full)
+    lent.at_end(lambda: done.append(1))
+    lent.close()
+    lent.close()
+    assert (done, lent.notes) == ([1], ["the disk is full."])
+
+
+def test_it_says_which_model_it_is_and_lends_the_clock_of_the_text() -> None:
+    lent = TextWorkshop(Shelf(identity="abc"), TOY, tokenizer(), Sampling(), "match", lambda: 42.0)
+    assert (lent.identity, lent.clock()) == ("abc", 42.0)
+    assert workshop(Shelf()).identity == ""
