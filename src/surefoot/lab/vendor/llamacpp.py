@@ -30,7 +30,10 @@ _LOCAL = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class ServerVendor:
-    """llama.cpp's server. Holds servers: each is started on first use, and holds the weights once more."""
+    """llama.cpp's server. Holds up to two of them: one for plain decoding, and one for the last draft length asked for.
+
+    Each is started on first use, and holds the weights once more.
+    """
 
     def __init__(self, model: Model, clock: Clock) -> None:
         self._model, self._clock = model, clock
@@ -40,37 +43,37 @@ class ServerVendor:
         self.lookup_settings: Mapping[str, str] = {
             **self.settings, "spec_type": "ngram-simple", "size_n": str(_NGRAM), "min_hits": "1"
         }  # fmt: skip
-        self._lookups: dict[int, str] = {}
-        self._running: list[Any] = []
+        self._running: dict[int, Any] = {}
 
     def plain(self, ids: Ids, n_tokens: int) -> Side:
         """Greedy, a token a forward."""
-        return self._write(self._plain, ids, n_tokens)
+        return self._write(0, ids, n_tokens)
 
     def lookup(self, ids: Ids, n_tokens: int, draft_len: int) -> Side:
         """Greedy with drafts of up to `draft_len` tokens behind the last place where two tokens stood before."""
         if draft_len < 1:
             raise NotEligible(f"prompt lookup of llama.cpp drafts at least 1 token; {draft_len} were asked for.")
-        if draft_len not in self._lookups:
-            self._lookups[draft_len] = self._start(draft_len)
-        return self._write(self._lookups[draft_len], ids, n_tokens)
+        return self._write(draft_len, ids, n_tokens)
 
-    @cached_property
-    def _plain(self) -> str:
-        return self._start(0)
+    def _ask(self, draft_len: int, body: Mapping[str, Any]) -> Any:
+        """What the server for this draft length answers; 0 is plain decoding."""
+        if draft_len not in self._running:
+            self._start(draft_len)
+        return _post(f"{self._running[draft_len].listening_address}/completion", body, self.name)
 
-    def _start(self, draft_len: int) -> str:
-        """The address of a new server on the model's file."""
+    def _start(self, draft_len: int) -> None:
         import xllamacpp
 
+        for other in [other for other in self._running if other and draft_len]:
+            del self._running[other]
         try:
-            server = xllamacpp.Server(_params(self._model, draft_len))
+            self._running[draft_len] = xllamacpp.Server(_params(self._model, draft_len))
         except Exception as error:
             raise NotEligible(f"{self.name} does not start: {error}") from error
-        self._running.append(server)
-        return str(server.listening_address)
+        # xllamacpp 2026.10.11549 hangs where a server is dropped before it has answered once.
+        self._ask(draft_len, {"prompt": [0], "n_predict": 1})
 
-    def _write(self, address: str, ids: Ids, n_tokens: int) -> Side:
+    def _write(self, draft_len: int, ids: Ids, n_tokens: int) -> Side:
         if self._model.config.stop_ids:
             raise NotEligible("llama.cpp's server takes no stop ids of one's own; leave stop_ids out.")
         wanted = room_for(self._model, ids, n_tokens)
@@ -78,7 +81,7 @@ class ServerVendor:
             "prompt": ids.tolist(), "n_predict": wanted, "temperature": 0.0, "samplers": ["temperature"],
             "cache_prompt": False, "return_tokens": True, "stream": False,
         }  # fmt: skip
-        answer = _post(f"{address}/completion", body, self.name)
+        answer = self._ask(draft_len, body)
         text = [int(token) for token in answer["tokens"]]
         timings = answer["timings"]
         return Side(
