@@ -101,7 +101,8 @@ class PythonVendor:
         self._model, self._clock = model, clock
         settings = model.target.caps.settings
         self.name = f"llama-cpp-python {settings['llama-cpp-python']} generate"
-        self.settings: Mapping[str, str] = {name: settings[name] for name in _SAME}
+        # It has no switch for the arrangement of weights.
+        self.settings: Mapping[str, str] = {name: settings[name] for name in _SAME} | {"repack": "on"}
         self.lookup_settings: Mapping[str, str] = {**self.settings, "max_ngram_size": str(_NGRAM)}
 
     def plain(self, ids: Ids, n_tokens: int) -> Side:
