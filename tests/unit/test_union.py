@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -220,19 +221,41 @@ def test_costs_are_measured_where_a_clock_may_count() -> None:
     assert union(Slow(oracle(RIGHT)), cost=[0.25]).members[0].token_cost == 0.25
 
 
-def test_reproducible_unions_ask_no_clock_and_do_the_same_twice() -> None:
-    def forbidden() -> float:
-        raise AssertionError("the clock was read")
+class NearTies(ToyTarget):
+    """A toy of whose rows nobody knows whether they equal single rows."""
 
+    def __init__(self, options: ToyOptions) -> None:
+        super().__init__(options)
+        self.caps = replace(self.caps, row_class="near-tie")
+
+
+def forbidden() -> float:
+    raise AssertionError("the clock was read")
+
+
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [(TOY, {"reproducible": True}), (NearTies(ToyOptions(order=1)), {})],
+    ids=["asked for", "where rows may differ"],
+)
+def test_reproducible_unions_ask_no_clock_and_do_the_same_twice(target: ToyTarget, options: dict[str, bool]) -> None:
     def rounds() -> list[tuple[Any, ...]]:
-        workshop = ToyWorkshop(TOY, {}, clock=forbidden)
-        made = workshop.drafter("union", {"members": ["ngram", {"name": "suffix", "cost": 0.1}]})
-        return [(r.new_ids, r.drafted, r.source) for r in run(made, TOY, PROMPT, 80, lengths=(5, 3))]
+        workshop = ToyWorkshop(target, {}, clock=forbidden)
+        made = workshop.drafter("union", {"members": ["ngram", {"name": "suffix", "cost": 0.1}], **options})
+        return [(r.new_ids, r.drafted, r.source) for r in run(made, target, PROMPT, 80, lengths=(5, 3))]
 
     assert rounds() == rounds()
-    made = ToyWorkshop(TOY, {}, clock=forbidden).drafter("union", {"reproducible": False})
+
+
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [(TOY, {}), (NearTies(ToyOptions(order=1)), {"reproducible": False})],
+    ids=["where rows are identical", "asked for"],
+)
+def test_other_unions_ask_the_clock(target: ToyTarget, options: dict[str, bool]) -> None:
+    made = ToyWorkshop(target, {}, clock=forbidden).drafter("union", options)
     with pytest.raises(AssertionError, match="clock"):
-        run(made, TOY, PROMPT, 20)
+        run(made, target, PROMPT, 20)
 
 
 # ---------------------------------------------------------------- gates

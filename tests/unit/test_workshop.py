@@ -114,3 +114,13 @@ def test_it_says_which_model_it_is_and_lends_the_clock_of_the_text() -> None:
     lent = TextWorkshop(Shelf(identity="abc"), TOY, tokenizer(), Sampling(), "match", lambda: 42.0)
     assert (lent.identity, lent.clock()) == ("abc", 42.0)
     assert workshop(Shelf()).identity == ""
+
+
+def test_it_says_what_a_gate_found_of_the_rows() -> None:
+    assert workshop(Shelf()).row_class == "identical"
+    lent = TextWorkshop(Shelf(), TOY, tokenizer(), Sampling(), "match", row_class="near-tie")
+    assert lent.row_class == "near-tie"
+    made = lent.drafter("union", {})
+    assert isinstance(made, Guarded)
+    assert isinstance(made.inner, Union)
+    assert made.inner._clock is None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from surefoot.core.sampling import Sampling
-from surefoot.core.types import Caps, Draft, Floats, Ids, Round, State, Vocabulary
+from surefoot.core.types import Caps, Draft, Floats, Ids, Round, RowClass, State, Vocabulary
 
 T = TypeVar("T")
 
@@ -208,6 +208,11 @@ class Workshop(Protocol):
     @property
     def identity(self) -> str:
         """The same for texts of the same model, also in another run; "" where nobody knows which model it is."""
+        ...
+
+    @property
+    def row_class(self) -> RowClass:
+        """What is known of the target's rows: what it claims, or less where a gate has found less."""
         ...
 
     @property

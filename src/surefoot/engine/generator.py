@@ -186,7 +186,7 @@ class Model:
         """What drafters are built with, for one text of this configuration."""
         ends = self.tokenizer.eos_ids | config.stop_ids
         sampling = replace(config.sampling, seed=seed or 0, end_ids=ends)
-        return TextWorkshop(self.shelf, self.target, self.tokenizer, sampling, config.judge, clock)
+        return TextWorkshop(self.shelf, self.target, self.tokenizer, sampling, config.judge, clock, self.row_class)
 
     def generate(
         self,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 from surefoot.core.errors import ConfigError, SurefootError
 from surefoot.core.ports import Clock, Companion, Drafter, Session, Target
 from surefoot.core.sampling import Sampling
-from surefoot.core.types import Vocabulary
+from surefoot.core.types import RowClass, Vocabulary
 from surefoot.engine import parts
 from surefoot.engine.config import Config, load_config
 from surefoot.engine.guarded import Guarded
@@ -65,17 +65,20 @@ class TextWorkshop:
         self,
         shelf: Shelf,
         target: Target,
-        tokenizer: Tokenizer,
+        tokenizer: Tokenizer | None,
         sampling: Sampling,
         judge: str,
         clock: Clock = time.perf_counter,
+        row_class: RowClass | None = None,
     ) -> None:
+        """`row_class`: what a gate has found of the target's rows; None where none has run."""
         self._shelf = shelf
         self._target = target
         self._tokenizer = tokenizer
         self._sampling = sampling
         self._judge = judge
         self._clock = clock
+        self._row_class = row_class or target.caps.row_class
         self._endings: list[Callable[[], None]] = []
         self._sessions: list[Session] = []
         self.notes: list[str] = []
@@ -90,6 +93,8 @@ class TextWorkshop:
 
     @property
     def vocabulary(self) -> Vocabulary:
+        if self._tokenizer is None:
+            raise ConfigError("the words of this model are not known here, and this drafter compares them.")
         return self._tokenizer.vocabulary
 
     def companion(self, model: str, settings: Mapping[str, Any]) -> Companion:
@@ -113,6 +118,10 @@ class TextWorkshop:
     @property
     def identity(self) -> str:
         return self._shelf.identity
+
+    @property
+    def row_class(self) -> RowClass:
+        return self._row_class
 
     @property
     def clock(self) -> Clock:

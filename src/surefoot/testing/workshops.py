@@ -39,6 +39,7 @@ class ToyWorkshop:
         guarded: bool = False,
     ) -> None:
         self.guarded = guarded
+        self.row_class = target.caps.row_class
         self.identity = identity
         self.clock = clock
         self.endings: list[Callable[[], None]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,7 +49,8 @@ class Caps:
 
 
 class Corpus:
-    """Outputs of one model in a file, and their automaton. Holds changing state: both grow with `learn`.
+    """Outputs of one model in a file, and their automaton. Holds changing state: both grow with `learn`; texts in
+    several threads may share it.
 
     A file belongs to one model: `identity` is in it, and a file of another model is refused. What is evicted are the
     oldest outputs. Two processes may share a file: each adds to what the file holds when it saves, and the file is
@@ -61,6 +63,7 @@ class Corpus:
         self._caps = caps
         self._outputs: list[Ids] = []
         self._new: list[Ids] = []
+        self._lock = threading.Lock()
         self.automaton = Automaton()
         self._index(kept(read(path, identity), caps.tokens))
 
@@ -78,21 +81,27 @@ class Corpus:
         output = as_ids(ids)[max(0, len(ids) - room + 1) :]
         if not 0 < len(output) < room:
             return
-        self._new.append(output)
-        self._outputs.append(output)
-        if self.automaton.size + len(output) + 1 > self._caps.tokens:
-            self._index(kept(self._outputs, room))
-        else:
-            self._take(output)
+        with self._lock:
+            self._new.append(output)
+            self._outputs.append(output)
+            if self.automaton.size + len(output) + 1 > self._caps.tokens:
+                self._index(kept(self._outputs, room))
+            else:
+                self._take(output)
 
     def save(self) -> None:
         """Put what was learned into the file, which only its owner may read.
 
         Raises: ConfigError when the file cannot be written.
         """
-        if not self._new:
-            return
-        outputs = kept([*read(self._path, self._identity), *self._new], self._caps.tokens)
+        with self._lock:
+            if not self._new:
+                return
+            outputs = kept([*read(self._path, self._identity), *self._new], self._caps.tokens)
+            self._replace(outputs)
+            self._new.clear()
+
+    def _replace(self, outputs: Sequence[Ids]) -> None:
         try:
             write(self._path, self._identity, outputs)
         except OSError as error:
@@ -100,7 +109,6 @@ class Corpus:
                 f"the corpus {self._path} cannot be written: {error.strerror}; choose another folder for "
                 "drafts.corpus, or leave it out"
             ) from error
-        self._new.clear()
 
     def _index(self, outputs: list[Ids]) -> None:
         """The automaton of these outputs alone."""

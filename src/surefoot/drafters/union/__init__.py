@@ -17,7 +17,10 @@ def _build(options: Options, target: Target, workshop: Workshop) -> Union:
             members.append(Member(seat, drafter))
     if not members:
         raise NotEligible("none of the drafters of the union can be had here; name others in drafts.members.")
-    return Union(members, options.choice, None if options.reproducible else workshop.clock)
+    reproducible = options.reproducible
+    if reproducible is None:  # where rows are identical, other rounds write the same text
+        reproducible = workshop.row_class != "identical"
+    return Union(members, options.choice, None if reproducible else workshop.clock)
 
 
 def _seated(number: int, seat: Seat, workshop: Workshop) -> Drafter | None:

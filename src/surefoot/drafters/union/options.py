@@ -57,9 +57,12 @@ class Options:
             "first (the first one that has a draft)"
         },
     )
-    reproducible: bool = field(
-        default=True,
-        metadata={"help": "costs as they are stated, the same in each run; if not, as the clock measures them"},
+    reproducible: bool | None = field(
+        default=None,
+        metadata={
+            "help": "costs as they are stated, the same in each run; if not, as the clock measures them; left out: so "
+            "unless the rows of a block are known to equal single rows"
+        },
     )
 
     def __post_init__(self) -> None:
