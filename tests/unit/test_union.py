@@ -25,7 +25,7 @@ from surefoot.drafters.union.along import Along, rows_along
 from surefoot.drafters.union.drafter import CHEAP, PROBE_LEN, Union
 from surefoot.drafters.union.gate import Gate, Rule
 from surefoot.drafters.union.member import Member
-from surefoot.drafters.union.options import Seat
+from surefoot.drafters.union.options import MODEL_COST, Seat
 from surefoot.engine import parts
 from surefoot.engine.config import load_config, parse_assignment
 from surefoot.engine.guarded import Guarded
@@ -537,6 +537,14 @@ def test_names_with_a_plus_are_a_union() -> None:
 def test_a_bad_member_is_refused_by_its_place(options: Mapping[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         ToyWorkshop(TOY, {}).drafter("union", options)
+
+
+def test_a_member_with_a_second_model_is_not_taken_to_be_free() -> None:
+    free, dear, stated = Options(
+        ("suffix", {"name": "m", "model": "x"}, {"name": "m", "model": "x", "cost": 0})
+    ).seats()
+    assert (free.cost, dear.cost, stated.cost) == (0.0, MODEL_COST, 0.0)
+    assert MODEL_COST * 2 > CHEAP
 
 
 def test_a_union_of_nothing_is_refused() -> None:
