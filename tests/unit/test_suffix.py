@@ -161,14 +161,16 @@ def test_a_tree_holds_what_followed_each_of_its_nodes(text: list[int], budget: i
         assert any(pair == (before, token) for pair in pairwise(text)), "a pair that never occurred"
 
 
-def test_a_tree_puts_the_likeliest_first_and_alternatives_of_shorter_matches_last() -> None:
+def test_what_may_come_next_is_ranked_by_count_and_then_by_shorter_matches() -> None:
     text = [5, 1, 2, 7, 5, 1, 2, 7, 5, 1, 2, 8, 6, 1, 2, 9, 5, 1, 2]
-    draft = started(text, Options(branches=3)).propose(3)
-    assert (draft.ids.tolist()[0], draft.parents) != (8, None)
-    draft = started(text, Options(branches=3)).propose(12)
-    assert draft.parents is not None
-    first = [token for token, parent in zip(draft.ids.tolist(), draft.parents.tolist(), strict=True) if parent < 0]
-    assert first == [7, 8, 9]  # 5 1 2 went on with 7 twice and with 8 once, 1 2 with 9 once more
+    automaton = started(text, Options()).automaton
+    ways = walk._children(automaton, automaton.repeated, 3, 2, walk.stop)
+    assert [token for token, _, _ in ways] == [7, 8, 9]  # 5 1 2 went on with 7 twice and 8 once, 1 2 with 9 once more
+    chances = [chance for _, _, chance in ways]
+    assert chances == sorted(chances, reverse=True)
+    assert sum(chances) < 1
+    assert [token for token, _, _ in walk._children(automaton, automaton.repeated, 2, 2, walk.stop)] == [7, 8]
+    assert started(text, Options(branches=3)).propose(5).ids.tolist()[0] == 7
 
 
 def test_a_tree_in_a_loop_asks_few_classes() -> None:
