@@ -1,0 +1,1 @@
+"""Surefoot's drafters and policies inside other engines, which score the drafts themselves."""
