@@ -395,6 +395,13 @@ def test_any_damage_is_read_or_refused(
         inspect(str(path), path.parent)
 
 
+def test_tokens_without_a_shape_leave_the_rows_open(tmp_path: Path) -> None:
+    data = proto((1, 9), (2, proto((1, array("input_ids", [])), (10, array("logits", [1, 8, 32])))))
+    found = inspect(str(package(tmp_path / "m.mlpackage", data)), tmp_path)
+    assert found.facts.rows is None
+    assert found.verdict.answer == "not known"
+
+
 def test_a_link_out_of_a_package_is_not_followed(tmp_path: Path) -> None:
     made = package(tmp_path / "m.mlpackage", described(array("input_ids", [1, 1])))
     place = made / "Data" / "com.apple.CoreML" / "model.mlmodel"

@@ -41,8 +41,7 @@ def texts(loaded: Loaded, prompts: Sequence[Prompt], encode: Callable[[Prompt], 
     by_name = {prompt.id: prompt for prompt in prompts}
     found = []
     for use in loaded.run.prompts:
-        side = longest.get(use.id)
-        if side is None or side.n_output < 2:
+        if use.id not in longest or longest[use.id].n_output < 2:
             continue
         ids = encode(_prompt(use, by_name, loaded.run))
         if digest(ids) != use.identity:
@@ -50,7 +49,7 @@ def texts(loaded: Loaded, prompts: Sequence[Prompt], encode: Callable[[Prompt], 
                 f"prompt {use.id} has other tokens than when the record was made: give the model of the record with "
                 "--model, and its prompts with --prompts"
             )
-        found.append(Text(use.workload, use.id, ids, tuple(side.ids)))
+        found.append(Text(use.workload, use.id, ids, tuple(longest[use.id].ids)))
     if not found:
         raise ConfigError("the record holds no text of two tokens: run the bench again")
     return tuple(found)

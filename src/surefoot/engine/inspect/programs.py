@@ -62,7 +62,7 @@ def head_of(programs: Sequence[Program], file: str) -> Found[Head] | None:
     """Whether every row gets logits, from the functions that read more than one row."""
     for program in programs:
         ids, logits = ids_of(program), _logits(program)
-        if ids is None or logits is None or len(logits[1]) < 2:
+        if ids is None or not ids[1] or logits is None or len(logits[1]) < 2:
             continue
         rows, given = ids[1][-1], logits[1][-2]
         here = (Evidence(file, f"{program.name}: {logits[0]}", spelled(logits[1])),)
