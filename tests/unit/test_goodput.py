@@ -157,7 +157,7 @@ def test_the_floor_over_a_long_text_of_traps(options: Options, name: str, act: s
 
 def test_without_the_ledger_the_trap_breaks_the_floor(monkeypatch: pytest.MonkeyPatch) -> None:
     """That the property is not true of itself: the expectation alone is fooled for ever."""
-    monkeypatch.setattr(Ledger, "may_lose", lambda *_: True)
+    monkeypatch.setattr(Ledger, "purse_s", lambda *_: 1e9)
     truth = curve("torch-fp32-smol135m-200")
     world = World(GoodputPolicy(TIMED, truth), truth)
     for _ in range(1500):

@@ -33,9 +33,9 @@ class Ledger:
         """Seconds that it took more than that; negative where drafts won."""
         return self._spent_s - scale * self._owed_s
 
-    def may_lose(self, seconds: float, worst_round_s: float, scale: float = 1.0) -> bool:
-        """Whether a round that could lose so much keeps the floor."""
-        return self.lost_s(scale) + seconds <= FLOOR * self.off_s(scale) + worst_round_s
+    def purse_s(self, worst_round_s: float, scale: float = 1.0) -> float:
+        """Seconds that may still be lost before the floor is reached."""
+        return FLOOR * self.off_s(scale) + worst_round_s - self.lost_s(scale)
 
     def may_probe(self, seconds: float, plain_round_s: float, scale: float = 1.0) -> bool:
         """Whether this much may be spent to learn whether drafts would hold by now; a plain round's worth at the

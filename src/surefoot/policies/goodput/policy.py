@@ -32,6 +32,11 @@ CHEAP = 0.01
 """chosen: a drafter that takes less than this share of a plain round for its longest draft is always asked for it, and
 cut afterwards, when the match is known."""
 
+CAUTION = 0.25
+"""Source: J. L. Kelly, Bell System Technical Journal 35:917, 1956: who may lose no more than a purse grows it fastest
+by the mean of the gain less its variance by twice the purse. chosen: half of that caution, as this purse fills up
+again by itself. What was lost on two drafts is missing when a long copy follows (studies/goodput-shares.md)."""
+
 PROBE_LEN = 2
 """chosen: shows whether the first token holds, and whether the second then does."""
 
@@ -80,9 +85,9 @@ class GoodputPolicy:
     """The length of most expected tokens per second. Holds changing state: acceptance, the balance, served rounds.
 
     A token is worth what the text has lately been paying for one. A draft of k tokens is scored when its expected
-    tokens, at that price, exceed its cost by more than any other length's, and only when the floor holds even if none
-    is accepted. What is cut is still compared with the text that follows, so a policy that has stopped drafting goes
-    on learning and starts again by itself.
+    tokens, at that price, exceed its cost by more than any other length's, with some caution where little may still be
+    lost, and only when the floor holds even if none is accepted. What is cut is still compared with the text that
+    follows, so a policy that has stopped drafting goes on learning and starts again by itself.
     """
 
     def __init__(self, options: Options, curve: CostCurve | None) -> None:
@@ -117,14 +122,13 @@ class GoodputPolicy:
             return 0
         self._last = (draft.source, draft.match_len)
         self._watched = [*self._watched, Watched(draft, self._streak)][-WATCHED:]
+        purse_s = self._purse_s() - self._token_s * n
         longest = min(n, self._longest())
         if draft.parents is None:
-            kept = self._best(self._last, longest, 0.0)
+            kept = self._best(self._last, longest, 0.0, purse_s)
         else:
-            kept = self._best_of_tree(survivals(self._acceptance, draft, self._streak)[:longest])
-        kept = self._filled(kept, longest)
-        risk = self._costs[kept] - self._plain_s + self._token_s * n
-        return kept if self._may_lose(risk) else 0
+            kept = self._best_of_tree(survivals(self._acceptance, draft, self._streak)[:longest], purse_s)
+        return self._filled(kept, longest, purse_s)
 
     def learn(self, round: Round) -> None:
         """Follow every draft through what was written, and book the round."""
@@ -147,44 +151,54 @@ class GoodputPolicy:
             if self._observed.token_s is None:
                 longest = min(longest, PROBE_LEN)  # nobody knows yet what this drafter takes
         if self._token_s * self._cap <= CHEAP * self._plain_s:
-            return longest if self._may_lose(self._token_s * longest) else 0
-        wanted = self._best(self._last, longest, self._token_s)
+            return longest if self._token_s * longest <= self._purse_s() else 0
+        wanted = self._best(self._last, longest, self._token_s, self._purse_s())
         if wanted:
-            return wanted if self._may_lose(self._token_s * wanted) else 0
+            return wanted
         probe = min(PROBE_LEN, longest)
         probe_s = self._token_s * probe
         may_probe = self._ledger.may_probe(probe_s, self._plain_s, self._scale)
-        self._probing = may_probe and self._may_lose(probe_s)
+        self._probing = may_probe and probe_s <= self._purse_s()
         return probe if self._probing else 0
 
     def _value(self, tokens: float, draft_len: int) -> float:
         """What so many expected drafts are worth, less what scoring them costs more than a plain round. In seconds."""
         return self._worth_s * tokens - (self._costs[draft_len] - self._plain_s)
 
-    def _best(self, seen: tuple[str, int], longest: int, token_s: float) -> int:
-        """The draft length of most value, 0 where none is worth `MARGIN`. token_s: what a drafted token still costs."""
-        best, most, tokens = 0, MARGIN * self._plain_s, 0.0
+    def _best(self, seen: tuple[str, int], longest: int, token_s: float, purse_s: float) -> int:
+        """The draft length of most value, 0 where none is worth `MARGIN` or may be lost.
+
+        token_s: what a drafted token still costs. purse_s: what may be lost; a draft is worth less the more of it hangs
+        on luck.
+        """
+        best, most, tokens, squares = 0, MARGIN * self._plain_s, 0.0, 0.0
         for k, lived in enumerate(self._acceptance.survival(*seen, self._streak, longest), 1):
             tokens += lived
+            squares += (2 * k - 1) * lived  # of accepted tokens A, E[A^2]
+            risk = self._costs[k] - self._plain_s + token_s * k
+            if risk > purse_s:
+                continue
             value = self._value(tokens, k) - token_s * k
+            if risk > 0:
+                value -= CAUTION * self._worth_s**2 * (squares - tokens * tokens) / purse_s
             if value > most:
                 best, most = k, value
         return best
 
-    def _best_of_tree(self, lived: list[float]) -> int:
+    def _best_of_tree(self, lived: list[float], purse_s: float) -> int:
         """How many tokens of a tree, its likeliest first, are worth most. lived: the chance of each to be accepted."""
         best, most, tokens = 0, MARGIN * self._plain_s, 0.0
         for n, chance in enumerate(lived, 1):
             tokens += chance
             value = self._value(tokens, n)
-            if value > most:
+            if value > most and self._costs[n] - self._plain_s <= purse_s:
                 best, most = n, value
         return best
 
-    def _filled(self, kept: int, longest: int) -> int:
+    def _filled(self, kept: int, longest: int, purse_s: float) -> int:
         """A draft that is scored anyway takes the rows that cost nothing more along: what the model says there is what
         some drafters guess by."""
-        free_s = self._costs[kept] + FREE_ROW * self._plain_s
+        free_s = min(self._costs[kept] + FREE_ROW * self._plain_s, self._plain_s + purse_s)
         while 0 < kept < longest and self._costs[kept + 1] <= free_s:
             kept += 1
         return kept
@@ -193,8 +207,8 @@ class GoodputPolicy:
         """Draft tokens that may be scored now."""
         return self._cap if self._observed is None else min(self._cap, self._observed.reach)
 
-    def _may_lose(self, seconds: float) -> bool:
-        return self._ledger.may_lose(seconds, max(self._costs), self._scale)
+    def _purse_s(self) -> float:
+        return self._ledger.purse_s(max(self._costs), self._scale)
 
     def _follow(self, round: Round) -> None:
         """What became of every draft that is still being followed; the newest tells whether the text follows it."""
