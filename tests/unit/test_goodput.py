@@ -533,7 +533,7 @@ def test_the_entry_point_builds_it() -> None:
 
 
 def test_rows_that_cost_nothing_more_are_scored_along() -> None:
-    """A program of fixed width computes eight rows whatever is asked: a draft that is worth scoring gets all of them."""
+    """A program of fixed width computes eight rows whatever is asked: a draft worth scoring gets all of them."""
     eight = fit_curve(published({1: 0.030, 8: 0.031, 9: 0.060}, 0), can_pad=True)
     policy = GoodputPolicy(PLAN, eight)
     draft = Draft(as_ids(range(12)), source="guesses")
