@@ -36,6 +36,21 @@ def fetch_file(repo: str, revision: str | None, file: str, pattern: str) -> Path
     return path
 
 
+def sizes(repo: str, revision: str | None) -> dict[str, int]:
+    """Bytes of each file at the top level of the model `repo`, by name."""
+    with _errors_in_words(repo, revision):
+        from huggingface_hub import HfApi
+        from huggingface_hub.hf_api import RepoFile
+
+        found = HfApi().list_repo_tree(repo, revision=revision)
+        return {entry.path: int(entry.size) for entry in found if isinstance(entry, RepoFile)}
+
+
+def fetch_settings(repo: str, revision: str | None) -> Path:
+    """The folder that holds the settings of the model `repo`, and no weights that were not there before."""
+    return _snapshot(repo, revision, ["*.json"], ["*/*"])
+
+
 def _snapshot(repo: str, revision: str | None, allow: list[str], ignore: list[str] | None) -> Path:
     with _errors_in_words(repo, revision):
         from huggingface_hub import snapshot_download

@@ -64,6 +64,12 @@ def resolve(
     return files
 
 
+def on_hub(name: str) -> tuple[str, str | None, str | None] | None:
+    """Repository, revision and file that a Hub id names; None for what is no Hub id. What is here is not looked at."""
+    match = _HUB_ID.fullmatch(name)
+    return None if match is None else (match["repo"], match["revision"], match["file"])
+
+
 def identity(files: ModelFiles) -> str:
     """A digest of the places, sizes and times of the weights and what they mean; one of contents would take seconds."""
     digest = hashlib.sha256()

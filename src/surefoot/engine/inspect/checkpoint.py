@@ -29,10 +29,21 @@ _EXPERT = re.compile(r"experts\.(\d+)\.")
 def read(folder: Path) -> Facts:
     """What the folder says. Raises: ConfigError where a file of it is damaged or missing."""
     weights = safetensors_header.weights_in(folder)
+    return _facts(folder, [safetensors_header.read_header(path) for path in weights])
+
+
+def read_settings(folder: Path, weights: Mapping[str, int]) -> Facts:
+    """What the settings in a folder say, while its weights are elsewhere: bytes of each file by name."""
+    facts = _facts(folder, [])
+    read = tuple(Evidence(name, "size on the Hub", f"{n} bytes") for name, n in list(weights.items())[:3])
+    return replace(facts, size=Found(Size(sum(weights.values()), None, {}), read))
+
+
+def _facts(folder: Path, headers: Sequence[SafetensorsHeader]) -> Facts:
     config = config_json.read(folder)
     if config is None:
         raise ConfigError(f"{folder} holds weights but no config.json, which says what they mean: fetch it again")
-    headers = [safetensors_header.read_header(path) for path in weights]
+    weights = [header.path for header in headers]
     names = {name for header in headers for name in header.tensors}
     format_: Format = "mlx" if _is_mlx(config, headers) else "safetensors"
     lookup, why = config_json.lookup(config)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from surefoot.core.errors import ConfigError
-from surefoot.engine import models
+from surefoot.engine import hub, models
 from surefoot.engine.embedded import Progress
 from surefoot.engine.inspect import (
     checkpoint,
@@ -57,12 +57,31 @@ def _is_local(path: Path, name: str) -> bool:
 
 
 def _resolved(name: str, cache_dir: Path, wanted: Format | None, progress: Progress | None) -> Facts:
-    """A model by its name: fetched where it is not here."""
+    """A model by its name: fetched where it is not here, of a folder of safetensors on the Hub the settings only."""
+    place = models.on_hub(name)
+    if place is not None and place[2] is None and wanted in (None, "safetensors", "mlx"):
+        there = _sizes(place[0], place[1])
+        weights = {file: n for file, n in there.items() if file.startswith("model") and file.endswith(".safetensors")}
+        if weights:
+            folder = hub.fetch_settings(place[0], place[1])
+            here = all((folder / file).exists() for file in weights)
+            return checkpoint.read(folder) if here else checkpoint.read_settings(folder, weights)
     known = [format_ for format_ in models.FORMATS if wanted in (None, format_)]
     if not known:
         raise ConfigError(f"--format {wanted} is looked for in files on this machine: give a path")
     files = models.resolve(name, cache_dir, formats=known, progress=progress)
     return _gguf(files.path) if files.format == "gguf" else _local(name, files.path, files.format)
+
+
+def _sizes(repo: str, revision: str | None) -> Mapping[str, int]:
+    """The files of a Hub model, so that its weights need not be fetched; nothing where the Hub cannot be asked.
+
+    Then the model may still have been fetched before, and where it was not, that says why not.
+    """
+    try:
+        return hub.sizes(repo, revision)
+    except ConfigError:
+        return {}
 
 
 def _local(name: str, path: Path, wanted: Format | None) -> Facts:
