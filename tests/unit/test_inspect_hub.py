@@ -33,10 +33,8 @@ def run(hub: hub_server.Hub, home: Path, *names: str, before: str = "") -> list[
     keep = {name: value for name, value in os.environ.items() if not name.upper().startswith(("HF_", "HUGGING"))}
     keep = {name: value for name, value in keep.items() if "PROXY" not in name.upper()}
     own = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home), "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_XET": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", INSPECT.replace("BEFORE", before), *names], cwd=home, env={**keep, **own}, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    program = [sys.executable, "-c", INSPECT.replace("BEFORE", before), *names]
+    done = subprocess.run(program, cwd=home, env={**keep, **own}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
