@@ -137,6 +137,35 @@ def test_value_knows_a_drafter_by_its_match_length() -> None:
     assert {round_.source for round_ in late if round_.match_len != 9} == {"steady"}
 
 
+def test_who_is_right_where_they_differ_is_counted_apart() -> None:
+    """One is right in four of five rounds, the other in one of four, yet always where both say something."""
+
+    def mostly(known: tuple[int, ...], budget: int) -> Draft:
+        draft = oracle(RIGHT)(known, 1)
+        kind = len(known) % 8
+        return EMPTY_DRAFT if kind in (1, 2, 3) else Draft((draft.ids + (kind == 0)) % 16, source="mostly")
+
+    def seldom(known: tuple[int, ...], budget: int) -> Draft:
+        draft = oracle(RIGHT)(known, 1)
+        kind = len(known) % 8
+        return EMPTY_DRAFT if kind > 3 else Draft((draft.ids + (kind != 0)) % 16, source="seldom")
+
+    made = union(named("mostly", mostly), named("seldom", seldom), rule=[Rule(), Rule(close_below=0.0)])
+    rounds = run(made, TOY, PROMPT, 130, lengths=(1,))
+    both = [round_.source for round_ in rounds if round_.drafted and (round_.depth + 1) % 8 == 0]
+    assert both.count("seldom") > len(both) - 3
+    assert both[-3:] == ["seldom"] * 3
+
+
+def test_what_nobody_knows_yet_goes_to_the_longer_match() -> None:
+    def of(match_len: int, token: int) -> Counted:
+        return Counted(lambda known, budget: Draft(as_ids([token]), source="x", match_len=match_len))
+
+    made = union(of(2, 1), of(9, 2), of(9, 3))
+    made.begin(PROMPT, 2, NO_SCORES)
+    assert made.propose(4).ids.tolist() == [2]
+
+
 def test_equal_drafts_are_worth_the_same_to_the_first_and_a_longer_one_more() -> None:
     one, two = named("one", scripted([1, 2])), named("two", scripted([1, 2, 3]))
     made = union(one, two)

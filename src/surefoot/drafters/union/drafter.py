@@ -95,7 +95,11 @@ class Union:
         it is expected to bring more than the best so far, its cost taken off, or to learn whether it would."""
         cheap = [member for member in self.members if self._is_cheap(member, budget)]
         found = [(member, self._ask(member, budget)) for member in cheap]
-        usable = [(member, draft) for member, draft in found if len(draft) and member.gate.is_open]
+        found = [(member, draft) for member, draft in found if len(draft)]
+        if len({int(draft.ids[0]) for _, draft in found}) > 1:
+            for member, _ in found:
+                member.contest()
+        usable = [(member, draft) for member, draft in found if member.gate.is_open]
         best, worth = _most(usable, len(cheap) < len(self.members))
         dear = [member for member in self.members if member not in cheap]
         outlooks = {id(member): member.outlook(budget) if member.gate.is_open else (0.0, 0) for member in dear}
@@ -125,7 +129,7 @@ class Union:
 
 
 def _most(found: Sequence[tuple[Member, Draft]], needs_worth: bool) -> tuple[Draft, float]:
-    """The draft of most expected tokens, the first among equals, and how many they are.
+    """The draft of most expected tokens, of equals that of the longest match, then the first, and how many they are.
 
     Where all say the same there is nothing to choose but the length, and nothing is worked out unless it is needed.
     """
@@ -135,8 +139,8 @@ def _most(found: Sequence[tuple[Member, Draft]], needs_worth: bool) -> tuple[Dra
     if not needs_worth and all(_begins(longest, draft) for _, draft in found):
         return longest, 0.0
     values = [member.value(draft) for member, draft in found]
-    first = max(range(len(found)), key=lambda number: values[number])
-    return found[first][1], values[first]
+    best = max(range(len(found)), key=lambda number: (values[number], found[number][1].match_len))
+    return found[best][1], values[best]
 
 
 def _begins(longest: Draft, draft: Draft) -> bool:

@@ -19,6 +19,10 @@ COST_MEMORY = 0.95
 """chosen: what a token costs is the mean of about the last 20 proposals."""
 
 
+CONTESTED = " (contested)"
+"""Where others say something else, a draft is counted apart: a drafter may be right mostly where all are."""
+
+
 class Member:
     """One drafter with its record. Holds changing state: the drafts that are still followed, the gate, the cost.
 
@@ -35,6 +39,7 @@ class Member:
         self.gate = Gate(self.seat.rule)
         self.acceptance = Acceptance()
         self.asked = False
+        self._contested = False
         self._streak = 0
         self._watched: list[Watched] = []
         self._last = ("", 0)
@@ -42,7 +47,7 @@ class Member:
 
     def ask(self, budget: int) -> Draft:
         """Its draft as a point mass: the union chooses among drafts that it has seen, so q would not be honest."""
-        self.asked = True
+        self.asked, self._contested = True, False
         draft = self.drafter.propose(budget)
         if draft.q is not None or (len(draft) and self.seat.label):
             draft = replace(draft, q=None, source=self.seat.label or draft.source)
@@ -50,6 +55,11 @@ class Member:
             self._last = (draft.source, draft.match_len)
             self._watched = [*self._watched, Watched(draft, self._streak)][-WATCHED:]
         return draft
+
+    def contest(self) -> None:
+        """Its draft of this round begins otherwise than that of another member."""
+        self._contested = True
+        self._watched[-1].source += CONTESTED
 
     def pay(self, cost: float, tokens: int) -> None:
         """A proposal took so much, in plain rounds."""
@@ -63,6 +73,8 @@ class Member:
 
     def value(self, draft: Draft) -> float:
         """Tokens of this draft that are expected to hold."""
+        if self._contested:
+            draft = replace(draft, source=draft.source + CONTESTED)
         return sum(survivals(self.acceptance, draft, self._streak))
 
     def outlook(self, budget: int) -> tuple[float, int]:
