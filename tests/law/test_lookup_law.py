@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from surefoot.drafters.lookahead import LookaheadDrafter
 from surefoot.drafters.lookahead import Options as LookaheadOptions
 from surefoot.drafters.ngram import NgramDrafter
 from surefoot.drafters.ngram import Options as NgramOptions
+from surefoot.drafters.suffix.corpus import Caps, Corpus
 from surefoot.drafters.suffix.drafter import SuffixDrafter
 from surefoot.drafters.suffix.options import Options as SuffixOptions
 from surefoot.drafters.union.drafter import Union
@@ -59,6 +61,14 @@ def suffix(branches: int) -> Callable[[Sampler], Drafter]:
     return lambda _: SuffixDrafter(SuffixOptions(min_match=1, branches=branches))
 
 
+def with_corpus(_: Sampler) -> Drafter:
+    """Earlier outputs, right on some branches and wrong on others; nothing is saved."""
+    corpus = Corpus(Path("nowhere") / "corpus.npz", "toy", Caps(10**4, 10**3))
+    for output in ([0, 1, 2, 0, 1, 2, 1], [1, 0, 1, 0, 0], [2, 2, 1]):
+        corpus.learn(output)
+    return SuffixDrafter(SuffixOptions(min_match=1), corpus)
+
+
 LOOKUPS: tuple[Callable[[Sampler], Drafter], ...] = (
     lambda _: NgramDrafter(NgramOptions(min_n=1)),
     suffix(1),
@@ -68,6 +78,7 @@ BAD = (lambda _: Guesser(adversary(TEXT, 3, 1)), lambda _: Guesser(scripted([2, 
 DRAFTERS: dict[str, Callable[[Sampler], Drafter]] = {
     "suffix": suffix(1),
     "suffix_tree": suffix(2),
+    "corpus": with_corpus,
     "lookahead": lambda _: LookaheadDrafter(LookaheadOptions(max_n=0)),
     "union_value": union_of("value", *LOOKUPS),
     "union_longest": union_of("longest", *LOOKUPS),
