@@ -29,14 +29,14 @@ FORMATS = ["Q4_1", "F16", "Q8_0", "Q4_0"]
 
 @pytest.fixture(scope="module", params=FORMATS)
 def model(request: pytest.FixtureRequest, smollm2_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Model:
-    """Two threads, so that a single row behind 512 others could be split over them."""
-    kind, folder = request.param, tmp_path_factory.mktemp(request.param)
-    if kind != "Q4_1" and not request.config.getoption("--slow"):
+    """With --slow on two threads, so that a single row behind 512 others could be split over them."""
+    kind, folder, slow = request.param, tmp_path_factory.mktemp(request.param), request.config.getoption("--slow")
+    if kind != "Q4_1" and not slow:
         pytest.skip("stored anew with --slow only")
     file = smollm2_gguf
     if kind != "Q4_1":
         file = requantised(smollm2_gguf, folder / f"{kind}.gguf", gguf.GGMLQuantizationType[kind])
-    config = load_config(overrides={"runtime": {"name": "llamacpp", "threads": 2, "ctx_size": 2048}})
+    config = load_config(overrides={"runtime": {"name": "llamacpp", "threads": 2 if slow else 1, "ctx_size": 2048}})
     return load(str(file), config, cache_dir=folder)
 
 
