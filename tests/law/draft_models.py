@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from surefoot.core.noise import KeyedSampler, Sampler
-from surefoot.core.ports import Session, Target
+from surefoot.core.ports import Clock, Session, Target
 from surefoot.core.sampling import Sampling
 from surefoot.core.types import Caps, Ids, Round
 from surefoot.drafters.model.follower import Follower, Reading, Style
@@ -24,6 +24,8 @@ def follow(
     style: Style = SURE,
     reading: Reading | None = None,
     pause: Callable[[float], None] = lambda seconds: None,
+    clock: Clock = lambda: 0.0,
+    note: Callable[[str], None] = lambda sentence: None,
 ) -> Follower:
     """A drafter that follows `second`, which never hesitates unless `style` says so."""
     sampling = sampling or Sampling()
@@ -36,6 +38,8 @@ def follow(
         sampler or KeyedSampler(sampling.seed),
         open_session=lambda target: target.open(),
         pause=pause,
+        clock=clock,
+        note=note,
     )
 
 

@@ -238,3 +238,31 @@ def test_a_proposal_that_no_round_came_of_leaves_nothing() -> None:
     first = drafter.propose(6).ids.tolist()
     assert drafter.propose(2).ids.tolist() == first[:2]
     assert drafter.propose(6).ids.tolist() == first
+
+
+class Ticking:
+    """A clock by which the nth forward that reads the root takes `slow[n]` seconds, any other one 10 ms."""
+
+    def __init__(self, slow: dict[int, float]) -> None:
+        self._slow = slow
+        self._now = 0.0
+        self._asked = 0
+
+    def __call__(self) -> float:
+        self._asked += 1
+        if self._asked % 2 == 0:  # asked before and after each of them
+            self._now += self._slow.get(self._asked // 2, 0.01)
+        return self._now
+
+
+@pytest.mark.parametrize(
+    ("slow", "count"),
+    [({9: 0.4}, 1), ({9: 0.4, 12: 0.5}, 1), ({}, 0), ({9: 0.09}, 0), ({2: 0.4}, 0)],
+    ids=["one stall", "told once", "none", "slow, no stall", "too early to tell"],
+)
+def test_a_stall_is_told(slow: dict[int, float], count: int) -> None:
+    notes: list[str] = []
+    drafter = follow(toy(), V, clock=Ticking(slow), note=notes.append)
+    run(drafter, toy(), PROMPT, 60, lengths=[2])
+    assert len(notes) == count
+    assert all("took 400 ms, and 10 ms are usual" in note and "gap_ms" in note for note in notes)

@@ -115,6 +115,8 @@ def follow(crossing: SurfaceMap, second: Target, sampling: Sampling, style: Styl
         KeyedSampler(sampling.seed),
         open_session=lambda target: target.open(),
         pause=lambda seconds: None,
+        clock=lambda: 0.0,
+        note=lambda sentence: None,
     )
 
 

@@ -97,6 +97,8 @@ def follower(
         KeyedSampler(workshop.sampling.seed),
         open_session=workshop.open,
         pause=workshop.pause,
+        clock=workshop.clock,
+        note=workshop.note,
     )
 
 

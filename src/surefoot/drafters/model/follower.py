@@ -12,9 +12,10 @@ from surefoot.core.errors import LawError
 from surefoot.core.history import History
 from surefoot.core.law import Law, best, next_law
 from surefoot.core.noise import Sampler
-from surefoot.core.ports import Needs, Scores, Session, Target
+from surefoot.core.ports import Clock, Needs, Scores, Session, Target
 from surefoot.core.sampling import Sampling
 from surefoot.core.types import EMPTY_DRAFT, Doubles, Draft, Floats, Ids, as_ids
+from surefoot.drafters.model.stalls import Stalls
 
 Draws = Literal["shared", "greedy"]
 
@@ -76,8 +77,10 @@ class Follower:
         *,
         open_session: Callable[[Target], Session],
         pause: Callable[[float], None],
+        clock: Clock,
+        note: Callable[[str], None],
     ) -> None:
-        """`target` is the second model, `vocab_size` that of the model it guesses for."""
+        """`target` is the second model, `vocab_size` that of the model it guesses for; the others as in `Workshop`."""
         if style.draws == "greedy":
             sampling = replace(sampling, temperature=0.0, top_k=0, top_p=1.0, min_p=0.0)
         self._target = target
@@ -88,6 +91,9 @@ class Follower:
         self._sampler = sampler
         self._open = open_session
         self._pause = pause
+        self._clock = clock
+        self._note = note
+        self._stalls = Stalls()
         self._session: Session | None = None
         self._history = History(as_ids([]))
         self._known: list[int] = []
@@ -168,11 +174,16 @@ class Follower:
             session.reset(self._held - 1)
             self._held -= 1
         missing = as_ids(self._known[self._held :])
+        start = self._clock()
         if len(missing) > self._target.caps.max_rows:
             scores, row = session.prefill(missing), 0
         else:
             scores, row = session.extend(missing), len(missing) - 1
             session.commit(len(missing))
+            # The first forward after a verification is the one that stalls; on the host of a runtime without a queue
+            # the time is that of the forward, elsewhere that of handing it over, which is what a stall holds up.
+            if told := self._stalls.told(self._clock() - start):
+                self._note(told)
         self._held = len(self._known)
         return scores, row
 
