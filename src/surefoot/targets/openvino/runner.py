@@ -30,6 +30,8 @@ class Runner:
         self._positions = np.zeros((1, 1), np.int64)
         self._views: dict[int, tuple[Any, Any]] = {}
         self._rows = np.ones(1, np.int64)
+        self._logits: npt.NDArray[Any] | None = None
+        self._logit_views: dict[int, tuple[Floats, Any]] = {}
         self.slices = ROWS_INPUT in self._places
         self.renew()
 
@@ -40,6 +42,10 @@ class Runner:
         cleared request writes past the end of its values. This can go when a release checks both.
         """
         self._request = self._compiled.create_infer_request()
+        # What the request holds, so that it is told only what is new to it: each call costs microseconds of a round.
+        self._held_ids, self._held_logits = 0, 0
+        self._running = False
+        self._held_mask: tuple[Any, Any] | None = None
         if self.slices:
             self._request.set_input_tensor(self._places[ROWS_INPUT], self._tensor(self._rows, shared_memory=True))
         if self._layout.has_beam:
@@ -51,27 +57,71 @@ class Runner:
         Shapes: ids and positions (n,); mask as the graph reads it: (1, past + n) int64, or bool (1, 1, n, past + n),
         or (n, staged + n) where the caller keeps the cache.
         """
+        self._wait()
         n = len(ids)
-        ids_tensor, positions_tensor = self._view(n)
+        request = self._request
+        if n != self._held_ids:
+            self._held_ids = 0  # here and below: an interrupt in between leaves nothing that is taken for held
+            ids_tensor, positions_tensor = self._view(n)
+            request.set_input_tensor(self._places["input_ids"], ids_tensor)
+            request.set_input_tensor(self._places["position_ids"], positions_tensor)
+            self._held_ids = n
         self._ids[0, :n] = ids
         self._positions[0, :n] = positions
         self._rows[0] = rows
-        request, places = self._request, self._places
-        request.set_input_tensor(places["input_ids"], ids_tensor)
-        request.set_input_tensor(places["position_ids"], positions_tensor)
-        request.set_input_tensor(self._mask_place, self._tensor(mask, shared_memory=True))
+        self._show(mask)
+        lent = self._lend(rows) if self._logits is not None else None
         # A forward on a thread of the runtime's own is faster than on the caller's: studies/openvino-baseline.md.
-        try:
-            request.start_async()
-        finally:  # an interrupt between the two calls must not leave a forward behind that still runs
-            request.wait()
+        self._running = True
+        request.start_async()
+        self._wait()
+        if lent is not None:
+            return lent
         logits: Floats = request.get_output_tensor(self._logits_place).data[0]
         if len(logits) not in (n, rows) or len(logits) < rows:
             raise NotEligible(
                 f"the model gives {len(logits)} rows of logits for {n} tokens, so drafts cannot be checked: export it"
                 " with logits of all rows"
             )
+        if self.slices:
+            self._logits = np.empty((rows, logits.shape[1]), logits.dtype)
         return logits[len(logits) - rows :]
+
+    def _wait(self) -> None:
+        """Until the forward is over: this one, or one that an interrupt left behind between its start and its end."""
+        if self._running:
+            self._request.wait()
+            self._running = False
+
+    def _show(self, mask: npt.NDArray[Any]) -> None:
+        """Let the runtime read this mask. One that is the beginning of the line shown before is only made longer."""
+        line = mask.base if len(mask) == 1 and mask.ndim == 2 else None
+        if line is None or line.ndim != 2:
+            self._held_mask = None
+            self._request.set_input_tensor(self._mask_place, self._tensor(mask, shared_memory=True))
+            return
+        if self._held_mask is None or self._held_mask[0] is not line:
+            self._held_mask, tensor = None, self._tensor(line, shared_memory=True)
+            self._request.set_input_tensor(self._mask_place, tensor)
+            self._held_mask = (line, tensor)
+        self._held_mask[1].shape = mask.shape
+
+    def _lend(self, rows: int) -> Floats:
+        """(rows, V) memory of ours that the runtime writes its logits to, which saves asking where they are."""
+        assert self._logits is not None
+        if rows > len(self._logits):
+            self._held_logits = 0
+            self._logit_views.clear()
+            self._logits = np.empty((2 * rows, self._logits.shape[1]), self._logits.dtype)
+        if rows not in self._logit_views:
+            view = self._logits[:rows]
+            self._logit_views[rows] = (view, self._tensor(view[None], shared_memory=True))
+        view, tensor = self._logit_views[rows]
+        if rows != self._held_logits:
+            self._held_logits = 0
+            self._request.set_output_tensor(self._logits_place, tensor)
+            self._held_logits = rows
+        return view
 
     def taps(self) -> dict[str, npt.NDArray[Any]]:
         """(n, D) of every tap in the last forward, views that the next one overwrites."""
@@ -79,19 +129,23 @@ class Runner:
 
     def bind(self, name: str, array: npt.NDArray[Any]) -> None:
         """Let this input be the caller's array, read anew in every forward; the caller keeps it alive."""
+        self._wait()
         self._request.set_input_tensor(self._places[name], self._tensor(array, shared_memory=True))
 
     def output(self, name: str) -> npt.NDArray[Any]:
         """What the last forward gave out, a view that the next one overwrites."""
+        self._wait()
         view: npt.NDArray[Any] = self._request.get_output_tensor(self._outputs[name]).data
         return view
 
     def clear(self) -> None:
         """Forget every cached row."""
+        self._wait()
         self._request.reset_state()
 
     def keep_slots(self, slots: npt.NDArray[np.intp]) -> None:
         """Keep only these rows of the cache, in this order. The copies pass through the host."""
+        self._wait()
         axis = self._layout.slot_axis
         for state in self._request.query_state():
             kept = np.ascontiguousarray(np.take(state.state.data, slots, axis))
