@@ -19,7 +19,7 @@ from surefoot.core.types import Ids
 from surefoot.engine.generator import Model
 from surefoot.lab.records import Side
 from surefoot.lab.vendor import end_ids, finish_of, room_for
-from surefoot.targets.llamacpp.settings import MAX_ROWS
+from surefoot.targets.llamacpp.settings import CACHE_TYPES, MAX_ROWS
 
 _NGRAM = 2
 """Source: llama-cpp-python's own default of max_ngram_size, and what transformers' lookup is given here."""
@@ -130,7 +130,7 @@ class PythonVendor:
         from llama_cpp import Llama
 
         given, context = self._model.target.caps.settings, self._model.target.caps.max_length
-        key, value = (_cache_type(name) for name in given["cache"].split("/"))
+        key, value = (CACHE_TYPES[name][0] for name in given["cache"].split("/"))
         threads, ubatch = int(given["threads"]), int(given["ubatch"])
         try:
             return Llama(
@@ -213,12 +213,6 @@ def _params(model: Model, draft_len: int) -> Any:
 
 def _layers(given: Mapping[str, str]) -> int:
     return -1 if given["gpu_layers"] == "all" else int(given["gpu_layers"])
-
-
-def _cache_type(name: str) -> int:
-    import llama_cpp
-
-    return int(getattr(llama_cpp, f"GGML_TYPE_{name.upper()}"))
 
 
 def _post(url: str, body: Mapping[str, Any], name: str) -> Any:

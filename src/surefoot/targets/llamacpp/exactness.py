@@ -10,7 +10,8 @@ products    q8_0, q4_0, q4_1, q5_0 and q5_1 at every row count; K-quants and iq4
             stored: from eight on they are multiplied in tiles, and rearranged ones from four on
             F32, F16 and BF16 from two rows on: a single row takes a kernel of its own, which differs by rounding
 
-Source: measured 2026-11-30 on two x86 cores, xllamacpp 2026.10.11549 (AVX2), studies/llamacpp-rows.md.
+Source: measured 2026-11-30 on two x86 cores, xllamacpp 2026.10.11549 (built for AVX2) and llama-cpp-python 0.3.36
+(built for AVX-512), studies/llamacpp-rows.md.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def few_rows_only(kinds: Set[str]) -> bool:
 def row_class(chosen: Chosen, architecture: str, experts: int, features: Set[str]) -> RowClass:
     """What is known of these settings. `features` are what the library was built for."""
     tried = chosen.on_cpu and architecture in TRIED and not experts
-    if not tried or "AVX2" not in features or features & {"AVX512", "AMX_INT8"}:
+    if not tried or "AVX2" not in features or "AMX_INT8" in features:
         return "near-tie"
     if chosen.kinds <= {"f32", "f16"} and chosen.cache_k in _FLOATS and chosen.cache_v in _FLOATS:
         return "identical"
