@@ -173,6 +173,19 @@ def test_drafters_that_need_more_than_tokens_are_refused() -> None:
         hand("other", 16, 64, drafts="model", draft_options={"model": "smollm2-135m"})
 
 
+@pytest.mark.parametrize("drafts", ["ngram", "suffix", "union", "off"])
+def test_drafters_that_look_at_tokens_are_handed_out(drafts: str) -> None:
+    text = [*PROMPT, *plain(90)]
+    handed = hand("other", 16, 512, drafts=drafts, policy="fixed")
+    drive(handed, text, len(PROMPT))
+    assert any(round_.drafted for round_ in handed.rounds) == (drafts != "off")
+
+
+def test_a_drafter_that_looks_at_scores_is_refused() -> None:
+    with pytest.raises(NotEligible, match="argmax"):
+        hand("other", 16, 512, drafts="lookahead")
+
+
 def test_unknown_names_and_lengths_are_refused() -> None:
     with pytest.raises(ConfigError, match="ngrm"):
         DraftModel("ngrm")

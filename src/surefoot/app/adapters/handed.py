@@ -33,7 +33,8 @@ class Elsewhere:
 class _Unseen:
     """The scores of another engine, which it does not show. Holds no state."""
 
-    rows = width = 1
+    def __init__(self, rows: int) -> None:
+        self.rows = self.width = rows
 
     def argmax(self) -> Ids:
         raise self._refusal("argmax")
@@ -98,13 +99,13 @@ class Handed:
         if not (len(known) and 0 <= more <= len(self._draft) + 1 and np.array_equal(ids[: len(known)], known)):
             self._n_prompt = len(ids) - 1
             self.rounds = []
-            self._drafter.begin(self._known[:-1], int(ids[-1]), _Unseen())
+            self._drafter.begin(self._known[:-1], int(ids[-1]), _Unseen(1))
         elif more:
             new_ids = self._known[len(known) :].tolist()
             self.rounds.append(self._round(new_ids, len(known) - 1, now))
             if len(self.rounds) > 1:
                 self._policy.learn(self.rounds[-1])
-            self._drafter.observe(new_ids, _Unseen())
+            self._drafter.observe(new_ids, _Unseen(len(self._draft) + 1))
 
     def _round(self, new_ids: Sequence[int], depth: int, now: float) -> Round:
         """What came of the last draft."""
@@ -134,9 +135,19 @@ def hand(
     """
     workshop = TextWorkshop(Shelf(), Elsewhere(engine, vocab_size, max_length), None, Sampling(), "match", clock)
     drafter = workshop.drafter(drafts, draft_options or {})
+    _try_out(drafter, workshop)
     plugin = parts.find("policy", policy)
     options = dict(policy_options or {})
     if policy == "goodput":
         options.setdefault("reproducible", False)
     chooser: Policy = plugin.build(parts.make_options(plugin, options, "policy"), None)
     return Handed(drafter, chooser, clock)
+
+
+def _try_out(drafter: Drafter, workshop: TextWorkshop) -> None:
+    """Raises: NotEligible for a drafter that looks at scores, which would fail unseen in every text."""
+    drafter.begin(as_ids([0, 1]), 0, _Unseen(1))
+    drafter.propose(2)
+    drafter.observe((1,), _Unseen(3))
+    if workshop.notes:
+        raise NotEligible(f"no other engine can be drafted for by this: {workshop.notes[0]}.")
