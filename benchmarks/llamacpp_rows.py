@@ -39,8 +39,8 @@ ARMS: Mapping[str, Mapping[str, Any]] = {
 }
 """The defaults, then each setting that could decide the class or the price alone. llama.cpp's own defaults are those of
 "flash, f16 cache"."""
-DEPTH, REPEATS = 200, 15
-"""chosen: the shallower of the depths that a sweep measures, and enough repeats for an interval of the median."""
+REPEATS = 15
+"""chosen: enough for an interval of the median."""
 
 
 def main() -> None:
@@ -49,6 +49,9 @@ def main() -> None:
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
     parser.add_argument("--rows", type=int, default=17, help="rows of the widest block")
     parser.add_argument("--texts", type=int, default=6)
+    parser.add_argument(
+        "--depths", type=int, nargs="+", default=[200, 850], help="cached tokens where blocks are timed"
+    )
     parser.add_argument("--binding", default="auto")
     parser.add_argument("--no-times", action="store_true")
     parser.add_argument("--out", type=Path, default=RECORDS / "llamacpp_rows.json")
@@ -91,20 +94,20 @@ def try_arm(file: Path, arm: str, asked: argparse.Namespace) -> dict[str, Any]:
             count: {"moved": int(rows.moved[at[count]].sum()), "delta_max": float(rows.deltas[at[count]].max())}
             for count in counts
         },
-        "seconds": {} if asked.no_times else seconds(model, most),
+        "seconds": {} if asked.no_times else {depth: seconds(model, depth, most) for depth in asked.depths},
         "settings": dict(model.target.caps.settings),
     }
 
 
-def seconds(model: Model, most: int) -> dict[int, dict[str, Any]]:
-    """Seconds of a block with its commit, by its rows, in an order that is drawn anew each time."""
-    text = np.resize(model.encode("Write down everything that you know about stairs, one fact a line."), DEPTH + most)
+def seconds(model: Model, depth: int, most: int) -> dict[int, dict[str, Any]]:
+    """Seconds of a block and its commit behind `depth` tokens, by its rows, in an order drawn anew each time."""
+    text = np.resize(model.encode("Write down everything that you know about stairs, one fact a line."), depth + most)
     session = model.target.open()
-    session.prefill(as_ids(text[:DEPTH]))
+    session.prefill(as_ids(text[:depth]))
     samples: dict[int, list[float]] = {count: [] for count in range(1, most + 1)}
 
     def block(count: int) -> None:
-        session.extend(as_ids(text[DEPTH : DEPTH + count])).argmax()
+        session.extend(as_ids(text[depth : depth + count])).argmax()
         session.commit(0)
 
     order = list(samples)
@@ -116,7 +119,10 @@ def seconds(model: Model, most: int) -> dict[int, dict[str, Any]]:
                 samples[count].append(taken)
     session.close()
     base = median(samples[1])
-    print({count: round(median(taken) / base, 2) for count, taken in samples.items()}, f"{base * 1e3:.2f} ms")
+    print(
+        {count: round(median(taken) / base, 2) for count, taken in samples.items()},
+        f"behind {depth}: {base * 1e3:.2f} ms",
+    )
     return {count: summary(taken) for count, taken in samples.items()}
 
 
