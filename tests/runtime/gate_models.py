@@ -33,6 +33,9 @@ class Letters:
     def encode(self, text: str) -> Ids:
         return as_ids([ord(letter) % self.vocab_size for letter in text])
 
+    def token_bytes(self, token_id: int) -> bytes:
+        return self.decode([token_id]).encode()
+
     def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:
         return "".join(chr(32 + token) for token in ids)
 
