@@ -36,6 +36,9 @@ class Letters:
     def token_bytes(self, token_id: int) -> bytes:
         return self.decode([token_id]).encode()
 
+    def is_byte(self, token_id: int) -> bool:
+        return False
+
     def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:
         return "".join(chr(32 + token) for token in ids)
 
