@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from surefoot.core.errors import ConfigError
@@ -108,3 +110,24 @@ def test_an_arm_that_cannot_be(text: str, words: list[str]) -> None:
 def test_an_arm_given_twice(texts: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match="twice"):
         parse(texts, BASE)
+
+
+@pytest.mark.parametrize(
+    "drafts",
+    [
+        Part("suffix", {"corpus": "somewhere"}),
+        Part("union", {"members": ["ngram", {"name": "suffix", "corpus": "somewhere"}]}),
+        Part("union", {"members": [{"name": "union", "members": [{"name": "suffix", "corpus": "somewhere"}]}]}),
+    ],
+    ids=["alone", "member", "nested"],
+)
+def test_a_drafter_that_remembers_the_pair_before_is_refused(drafts: Part) -> None:
+    with pytest.raises(ConfigError, match="remembers what it wrote for the same prompt"):
+        parse([], replace(BASE, drafts=drafts))
+    assert parse([], replace(BASE, drafts=Part("union", {"members": ["suffix", "ngram"]})))
+
+
+def test_several_drafters_with_a_plus_are_one_arm() -> None:
+    arm = one("suffix+ngram:choice=longest/fixed:draft_len=4")
+    assert arm.label == "suffix+ngram:choice=longest/fixed:draft_len=4"
+    assert configured(arm, BASE, 8).drafts == Part("suffix+ngram", {"choice": "longest"})

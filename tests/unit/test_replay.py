@@ -12,6 +12,8 @@ from surefoot.core.errors import ConfigError
 from surefoot.core.payoff import FREE, DraftCost
 from surefoot.core.ports import Policy
 from surefoot.core.types import Draft, Round, State, as_ids
+from surefoot.drafters.lookahead import LookaheadDrafter
+from surefoot.drafters.lookahead import Options as LookaheadOptions
 from surefoot.drafters.ngram import NgramDrafter
 from surefoot.drafters.ngram import Options as NgramOptions
 from surefoot.engine import parts
@@ -21,6 +23,8 @@ from surefoot.lab.replay import NOTHING, Offer, Trace, plain_s, record, replay
 from surefoot.lab.sides import write
 from surefoot.policies.fixed import FixedPolicy
 from surefoot.policies.fixed import Options as FixedOptions
+from surefoot.targets.toy import Options as ToyOptions
+from surefoot.targets.toy import ToyTarget
 
 PROMPT = as_ids([1, 2, 3, 1, 2, 3, 1, 2])
 TOY = fit_curve(published({rows: ROW_S[rows] for rows in range(1, 10)}, 0))
@@ -140,3 +144,9 @@ def test_a_trace_that_cannot_be_is_refused() -> None:
         Trace(1, (1, 2, 3), (NOTHING, Offer(1, 2), NOTHING))
     with pytest.raises(ConfigError, match="3 of 5 tokens are right"):
         Trace(1, (1, 2, 3), (NOTHING, Offer(5, 3), NOTHING))
+
+
+def test_a_drafter_that_goes_by_its_rounds_cannot_be_replayed() -> None:
+    scores = ToyTarget(ToyOptions(order=1)).open().prefill(PROMPT)
+    with pytest.raises(ConfigError, match="depends on how the rounds fell"):
+        record(LookaheadDrafter(LookaheadOptions()), PROMPT, [1, 2, 3], scores)

@@ -113,6 +113,11 @@ def _read(text: str, arm: str) -> tuple[str, dict[str, Any]]:
 
 def _drafts(options: dict[str, Any], name: str, policy_options: dict[str, Any], policy: str) -> Arm:
     parts.make_options(parts.find("drafter", name), options, name)
+    if _remembers(options):
+        raise ConfigError(
+            f"{name} with a corpus remembers what it wrote for the same prompt in the pair before, so a speed-up would "
+            "say nothing; leave the corpus out"
+        )
     plugin = parts.find("policy", policy)
     if policy in _ALWAYS_CHOSEN:
         policy_options.setdefault("draft_len", CHOOSE)
@@ -122,6 +127,12 @@ def _drafts(options: dict[str, Any], name: str, policy_options: dict[str, Any], 
         parts.make_options(plugin, {**checked, "draft_len": 1}, policy)
     drafts_part, policy_part = {"name": name, **options}, {"name": policy, **policy_options}
     return Arm(_labels(drafts_part, policy_part), "drafts", drafts_part, policy_part)
+
+
+def _remembers(options: Mapping[str, Any]) -> bool:
+    """Whether a drafter, or a member of a union, keeps earlier texts."""
+    members = options.get("members") or ()
+    return bool(options.get("corpus")) or any(isinstance(each, Mapping) and _remembers(each) for each in members)
 
 
 def _peer(options: dict[str, Any], text: str) -> Arm:

@@ -48,7 +48,8 @@ class SuffixDrafter:
 
     @property
     def needs(self) -> Needs:
-        return Needs(trees=self._options.branches > 1)
+        # What it remembers of earlier texts is no part of this one's history.
+        return Needs(trees=self._options.branches > 1, history_only=self._corpus is None)
 
     @property
     def automaton(self) -> Automaton:
