@@ -129,7 +129,7 @@ def judge(found: Comparison, row_class: RowClass, tolerance: float) -> Gate:
 
 def gather(model: Model, vendor: Vendor, quick: bool, clock: Clock, progress: Progress) -> Comparison:
     """Alternating pairs over several inputs, the fewest that have an interval and more while the speed is undecided."""
-    n_inputs, n_tokens, fewest, most = (2, 48, MIN_VALUES, 2 * MIN_VALUES) if quick else (3, 64, 9, 60)
+    n_inputs, n_tokens, fewest, most = (2, 48, MIN_VALUES, 2 * MIN_VALUES) if quick else (3, 64, 21, 63)
     ours = greedy(model)
     config = replace(ours.config, max_tokens=n_tokens)
     texts = inputs(model, n_inputs, min(n_tokens, model.target.caps.max_length // 2))

@@ -72,6 +72,9 @@ class OpenvinoTarget:
             if taps not in self._compiled:
                 core = ov.Core()
                 self._check_device(core)
+                if self._large_pages:
+                    # What lies in a file on the disk cannot move: read the compiled form's weights into memory.
+                    core.set_property({"ENABLE_MMAP": False})
                 try:
                     graph = prepare(self._graph, self._layout, taps)
                     with large_pages.for_new_memory() if self._large_pages else nullcontext():
