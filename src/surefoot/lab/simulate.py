@@ -179,7 +179,7 @@ def on_table(
             )
         process = fit_copying(given, curve, depth)
         traces = [write(process, table.tokens, n_prompt, seed) for seed in range(n_texts)]
-        one = _simulated(workload, traces, list(todo.values()), curve, FREE)
+        one = _simulated(workload, traces, sorted(todo.values(), key=_order), curve, FREE)
         outcomes = tuple(_compared(each, table, known, workload, process, curve, depth) for each in one.outcomes)
         found.append(
             Simulated(workload, one.texts, one.tokens, one.plain_tokens_per_s, one.best_speedup, outcomes, process)
@@ -250,6 +250,13 @@ def _beside(outcome: Outcome, measured: float | None) -> Outcome:
     """With the measured figure of the same policy, where there is one."""
     residual = None if measured is None else outcome.speedup / measured - 1
     return replace(outcome, measured=measured, residual=residual)
+
+
+def _order(chosen: Chosen) -> tuple[int, int]:
+    """Fixed lengths, then additive ones, each from short to long, then the others."""
+    kinds = ("fixed", "additive")
+    place = kinds.index(chosen.name) if chosen.name in kinds else len(kinds)
+    return place, int(chosen.options.get("draft_len", 0))
 
 
 def _in_table(table: Table) -> tuple[Chosen, ...]:
