@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from surefoot.core.eligibility import of_direction, of_recurrence, of_vocabulary
 from surefoot.core.errors import ConfigError, NotEligible, TargetError
 from surefoot.core.types import Caps
 from surefoot.targets.llamacpp.api import ERROR, Api, open_api
@@ -108,18 +109,17 @@ def _refusal(path: Path, lines: Sequence[str]) -> ConfigError | NotEligible | Ta
 
 def _check_kind(weights: Weights, path: Path) -> None:
     """Raises: NotEligible for a model that writes no text, or whose memory cannot drop rejected tokens."""
-    architecture = weights.metadata("general.architecture")
-    reasons = []
-    if weights.number("has_encoder") or not weights.number("has_decoder"):
-        reasons.append("it reads a text and does not write one token after the other")
-    if weights.number("is_diffusion"):
+    architecture = weights.metadata("general.architecture") or "unknown"
+    is_both = bool(weights.number("has_encoder") and weights.number("has_decoder"))
+    recurrent = ("recurrent state",) if weights.number("is_recurrent") or weights.number("is_hybrid") else ()
+    found = [
+        of_direction(is_both, architecture),
+        of_vocabulary(weights.vocab_size or None),
+        *(of_recurrence(recurrent) if recurrent else ()),
+    ]
+    reasons = [refusal.text for refusal in found if refusal is not None]
+    if weights.number("is_diffusion") or not weights.number("has_decoder"):
         reasons.append("it does not write one token after the other")
-    if weights.number("is_recurrent"):
-        reasons.append("its recurrent state cannot drop rejected tokens")
-    if weights.number("is_hybrid"):
-        reasons.append("some of its layers keep a recurrent state, which cannot drop rejected tokens")
-    if not weights.vocab_size:
-        reasons.append("it has no vocabulary")
     if reasons:
         raise NotEligible(f"{path} ({architecture}) cannot be used for drafts", reasons)
 
