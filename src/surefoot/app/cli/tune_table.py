@@ -84,10 +84,16 @@ def _staircase(curve: CostCurve, stairs: Staircase, console: Console) -> Iterato
         mark = _bracket(stairs, rows)
         times = seconds / curve.direct_s(1, depth)
         yield (
-            f"{rows:>4}  {1e3 * seconds:>8.2f}  {196 * line.error:>3.0f} %  {times:>5.2f}  "
+            f"{rows:>4}  {1e3 * seconds:>8.2f}  {_spread(line.error)}  {times:>5.2f}  "
             f"{curve.bar(rows, depth):>5.2f}  {padded:>7}  {_bar(seconds / most)}{mark}"
         ).rstrip()
     yield from (as_line(said) for said in _shape(stairs))
+
+
+def _spread(error: float) -> str:
+    """Half the 95 % interval, in five letters."""
+    percent = 196 * error
+    return f"{percent:>3.0f} %" if percent < 100 else f"{'>99 %':>5}"
 
 
 def _bar(share: float) -> str:
