@@ -153,8 +153,8 @@ class GoodputPolicy:
         if self._token_s * self._cap <= CHEAP * self._plain_s:
             return longest if self._token_s * longest <= self._purse_s() else 0
         wanted = self._best(self._last, longest, self._token_s, self._purse_s())
-        if wanted:
-            return wanted
+        if wanted:  # where nothing is offered, the drafter's time is lost although more rows would have been cheaper
+            return wanted if self._token_s * wanted <= self._purse_s() else 0
         probe = min(PROBE_LEN, longest)
         probe_s = self._token_s * probe
         may_probe = self._ledger.may_probe(probe_s, self._plain_s, self._scale)
