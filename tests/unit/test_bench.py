@@ -224,8 +224,40 @@ def test_others_who_load_the_machine_are_told_of_once_and_at_once() -> None:
     assert "goes on" in here.notes[0]
     assert "quiet again" in here.notes[1]
     assert told == [6, 10], "as soon as the disturbed pair was written"
-    assert len(here.of(Pair)) == 24
     assert [p.number for p in here.of(Pair) if (p.off_conditions.others_cpu or 0) > 0.1] == [5, 6, 7, 8]
+
+
+def test_rows_get_a_pair_more_for_each_that_others_disturbed() -> None:
+    here, run = Here(), run_of(budgets=(20,), pairs_wanted=6)
+    here.conditions = lambda number: Conditions(
+        others_cpu=0.5 if number == 14 else 0.01
+    )  # the third pair, its off side
+    done(run, here)
+    pairs, planned = here.of(Pair), plan(run)
+    assert (pairs[2].arm, pairs[2].workload) == (planned[2].arm, planned[2].workload)
+    more = pairs[len(planned) :]
+    assert [(p.number, p.arm, p.workload, p.budget) for p in more] == [
+        (len(planned), pairs[2].arm, pairs[2].workload, 20)
+    ]
+    assert here.records[-1] == End("2026-01-01T00:00:00Z", "complete")
+    # A run that was cut off among its spare pairs goes on with what is missing.
+    cut = store.Loaded(run, (), tuple(here.of(Reference)), tuple(pairs), (), None, False)
+    again = done(run, Here(), before=cut)
+    assert again.of(Pair) == []
+
+
+def test_a_run_of_too_few_pairs_for_an_interval_stays_what_it_is() -> None:
+    here, run = Here(), run_of(budgets=(20,), pairs_wanted=5)
+    here.conditions = lambda number: Conditions(others_cpu=0.5)
+    assert len(done(run, here).of(Pair)) == 2 * 2 * 5
+
+
+def test_a_machine_that_is_never_quiet_ends_a_run_too() -> None:
+    here, run = Here(), run_of(budgets=(20,), pairs_wanted=6)
+    here.conditions = lambda number: Conditions(others_cpu=0.5)
+    done(run, here)
+    assert len(here.of(Pair)) == 2 * 2 * (6 + 3), "three turns more, each of all rows"
+    assert here.why == "complete"  # type: ignore[attr-defined]
 
 
 def faulty(sides: Sides, label: str, budgets: set[int], times: int | None, here: Here) -> Sides:

@@ -12,9 +12,10 @@ from surefoot.core.errors import ConfigError
 from surefoot.core.ports import Clock
 from surefoot.core.types import Ids, as_ids
 from surefoot.lab import differences
-from surefoot.lab.plan import Planned, plan, references
+from surefoot.lab.plan import Planned, plan, references, spare
 from surefoot.lab.records import Conditions, End, Gate, Pair, Record, Reference, Run, Side
 from surefoot.lab.store import Loaded
+from surefoot.lab.validity import examine
 
 Writer = Callable[[Ids, int], Side]
 """A text after these ids, of at most so many tokens."""
@@ -80,7 +81,7 @@ def execute(
     rest_s: float = REST_S,
     time_limit_s: float | None = None,
 ) -> Literal["complete", "time"]:
-    """Why it ended. All that was measured has been appended.
+    """Why it ended. All that was measured has been appended. Rows of which pairs do not count get spare ones.
 
     before: what the record holds already, when it goes on after a break. gates: by name, asked at the start where the
     record has no answer. busy: how others load the machine, in words, or None where they do not. time_limit_s: no pair
@@ -95,12 +96,18 @@ def execute(
         if name not in answered:
             world.show(Progress(0, 0, None, f"gate {name}"))
             world.append(ask())
-    _references(run, sides, world, before, rest_s, zero)
+    rested = _references(run, sides, world, before, rest_s, zero)
     pairs = list(before.pairs) if before else []
     found = differences.recorded(before.gates if before else ())
     exempt, load = differences.may_differ(run), None
     why: Literal["complete", "time"] = "complete"
-    for place, planned in enumerate(todo):
+    place = 0
+    while why == "complete":
+        if place == len(todo):
+            todo += spare(run, pairs, _disturbed(run, rested, pairs))
+            if place == len(todo):
+                break
+        planned = todo[place]
         elapsed = world.clock() - began
         if time_limit_s is not None and elapsed + _expected(planned, pairs) > time_limit_s:
             why = "time"
@@ -116,6 +123,7 @@ def execute(
         if not pair.same_ids and pair.arm not in exempt:
             found = (*found, _look_again(pair, sides, world))
             world.append(differences.gate(run, pairs, found))
+        place += 1
     if len(exempt) < len(run.arms):
         world.append(differences.gate(run, pairs, found))
     world.append(End(world.now(), why))
@@ -123,18 +131,23 @@ def execute(
 
 
 def _todo(run: Run, before: Loaded | None) -> list[Planned]:
-    """The pairs that are still to run."""
+    """The pairs of the plan that are still to run. Spare ones come after them, whichever the record holds."""
     planned = plan(run)
     done = {pair.number: pair for pair in before.pairs} if before else {}
     for number, pair in done.items():
-        here = planned[number] if number < len(planned) else None
-        same = here and (here.arm, here.prompt, here.budget) == (pair.arm, pair.prompt, pair.budget)
-        if not same:
+        known = planned[number : number + 1] or planned
+        if (pair.arm, pair.prompt, pair.budget) not in {(here.arm, here.prompt, here.budget) for here in known}:
             raise ConfigError(
                 f"pair {number} of the record is {pair.arm} on {pair.prompt}, which is not what this version of "
                 "Surefoot runs there: begin a new run, or go on with the version that began this one"
             )
     return [pair for pair in planned if pair.number not in done]
+
+
+def _disturbed(run: Run, rested: Sequence[Reference], pairs: Sequence[Pair]) -> set[int]:
+    """The numbers of pairs that the machine spoilt. One whose text is too short would be so again."""
+    reasons = examine(run, rested, pairs).reasons
+    return {number for number, why in reasons.items() if not any(text.startswith("short:") for text in why)}
 
 
 def _spent(before: Loaded | None) -> float:
@@ -153,9 +166,12 @@ def _warm_up(run: Run, sides: Sides, world: World) -> None:
         world.watched(partial(write, ids, min(WARM_UP_TOKENS, max(run.budgets))))
 
 
-def _references(run: Run, sides: Sides, world: World, before: Loaded | None, rest_s: float, zero: float) -> None:
-    """Writes the references that the record does not have, the machine rested."""
-    missing = references(run)[len(before.references) if before else 0 :]
+def _references(
+    run: Run, sides: Sides, world: World, before: Loaded | None, rest_s: float, zero: float
+) -> list[Reference]:
+    """All references; those that the record does not have are written now, the machine rested."""
+    written = list(before.references) if before else []
+    missing = references(run)[len(written) :]
     if missing:
         world.show(Progress(0, 0, None, "letting the machine rest"))
         world.sleep(rest_s)
@@ -163,7 +179,9 @@ def _references(run: Run, sides: Sides, world: World, before: Loaded | None, res
         world.show(Progress(0, 0, None, f"reference {number} of {len(missing)}"))
         at_s = world.clock() - zero
         side, conditions = world.watched(partial(sides.off, sides.prompts[prompt], budget))
-        world.append(Reference(prompt, budget, at_s, side, conditions))
+        written.append(Reference(prompt, budget, at_s, side, conditions))
+        world.append(written[-1])
+    return written
 
 
 def _measure(planned: Planned, sides: Sides, world: World, zero: float) -> Pair:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import Literal
 
-from surefoot.lab.records import PromptUse, Run, Workload
+from surefoot.lab.records import Pair, PromptUse, Run, Workload
 from surefoot.lab.stats import MIN_VALUES
 
 
@@ -39,6 +40,25 @@ def plan(run: Run) -> tuple[Planned, ...]:
     for turn in range(run.pairs_wanted):
         planned.extend(_turn(run, groups, turn, len(planned)))
     return tuple(planned)
+
+
+def spare(run: Run, pairs: Sequence[Pair], left_out: Container[int]) -> tuple[Planned, ...]:
+    """One more turn of the rows in which fewer pairs count than were wanted; empty where none or no turn is left.
+
+    left_out: the numbers of pairs that do not count. Whether a pair counts never depends on its ratio, so going on
+    until enough do favours nobody. Half as many turns again as were wanted, and at least two, are all there are: on a
+    machine that is never quiet a run ends, too. Fewer pairs than an interval needs are a try, and stay what they are.
+    """
+    if run.pairs_wanted < MIN_VALUES:
+        return ()
+    counted = Counter((pair.arm, pair.workload, pair.budget) for pair in pairs if pair.number not in left_out)
+    turn = max(Counter((pair.arm, pair.workload, pair.budget) for pair in pairs).values(), default=0)
+    if turn >= run.pairs_wanted + max(2, run.pairs_wanted // 2):
+        return ()
+    more = _turn(run, by_workload(run.prompts), turn, 0)
+    short = [pair for pair in more if counted[pair.arm, pair.workload, pair.budget] < run.pairs_wanted]
+    start = 1 + max((pair.number for pair in pairs), default=-1)
+    return tuple(replace(pair, number=start + at) for at, pair in enumerate(short))
 
 
 def by_workload(prompts: Sequence[PromptUse]) -> dict[Workload, list[PromptUse]]:
