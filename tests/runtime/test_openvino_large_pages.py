@@ -117,3 +117,17 @@ def test_a_runner_whose_cache_is_not_known_serves_nobody_again(folder: Path) -> 
     session._torn = True
     session.close()
     assert target.open()._runner is not runner
+
+
+@pytest.mark.skipif(not large_pages.available(), reason="this system gives no large pages")
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_compiled_form_is_read_into_memory_where_its_weights_are_to_move(
+    wanted: bool, folder: Path, tmp_path: Path
+) -> None:
+    options = Options(threads=1, cache_dir=str(tmp_path), large_pages=wanted)
+    build(options, folder)
+    again = build(options, folder)
+    assert list(tmp_path.glob("*.blob"))
+    mapped = str(tmp_path) in Path("/proc/self/maps").read_text()
+    assert mapped is not wanted
+    assert ("large_pages" in again.caps.settings) is wanted
