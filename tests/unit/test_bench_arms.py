@@ -8,7 +8,7 @@ import pytest
 
 from surefoot.core.errors import ConfigError
 from surefoot.engine.config import Config, Part, load_config
-from surefoot.lab.arms import configured, is_free, parse, plain, settled
+from surefoot.lab.arms import configured, is_free, parse, plain, settled, with_policy
 from surefoot.lab.records import Arm
 
 BASE = Config()
@@ -33,6 +33,45 @@ def test_an_arm_names_a_drafter_and_a_policy_with_options() -> None:
     assert arm.policy == {"name": "additive", "draft_len": 5}
     assert arm.label == "ngram:max_n=3,overlap=false,extend=false/additive:draft_len=5"
     assert one(arm.label) == arm, "a label can be given as an arm again"
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "policy"),
+    [
+        ("model:model=/data/x.gguf", "/data/x.gguf", "additive"),
+        ("model:model=models/x.gguf/fixed:draft_len=4", "models/x.gguf", "fixed"),
+        ("model:threads=2,model=some/checkpoint/additive", "some/checkpoint", "additive"),
+        ('model:model="/data/fixed"', "/data/fixed", "additive"),
+        ('model:model="/data/fixed"/goodput', "/data/fixed", "goodput"),
+        ('model:model="a, b/[c"/additive', "a, b/[c", "additive"),
+        ("model:model='/data/additive',draws=greedy/fixed", "/data/additive", "fixed"),
+        ("model:model=/home/o'brien/x.gguf/fixed", "/home/o'brien/x.gguf", "fixed"),
+    ],
+)
+def test_a_path_among_the_options_of_a_drafter_is_not_cut(text: str, path: str, policy: str) -> None:
+    arm = one(text)
+    assert (arm.drafts["model"], arm.policy["name"]) == (path, policy)
+    assert one(arm.label) == arm, "a label can be given as an arm again"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"drafts": "union", "drafts.members": ["ngram", {"name": "model", "model": "a/b", "threads": 2}]},
+        {"drafts": "model", "drafts.model": "/data/x.gguf", "drafts.runtime_options": {"ctx_size": 512}},
+        {"drafts": "model", "drafts.model": "true"},
+        {"drafts": "model", "drafts.model": 'a "b" \\ c,d=e'},
+    ],
+    ids=["list", "table", "like a switch", "marks"],
+)
+def test_what_the_configuration_says_can_be_given_as_an_arm(options: dict[str, object]) -> None:
+    (arm,) = parse([], load_config(overrides=options))
+    assert one(arm.label) == arm
+
+
+def test_the_drafts_of_an_arm_with_another_policy() -> None:
+    arm = one("model:model=/data/x.gguf/goodput")
+    assert one(with_policy(arm, "fixed")) == one("model:model=/data/x.gguf/fixed")
 
 
 def test_a_drafter_alone_takes_the_policy_of_the_configuration() -> None:
@@ -79,6 +118,7 @@ def test_what_an_arm_runs() -> None:
         ("ngrm", ["ngrm", "ngram"]),
         ("ngram/fixd", ["fixd", "fixed"]),
         ("ngram/fixed/additive", ["fixed/additive"]),
+        ("ngram:max_n=3/fixd", ["max_n", "3/fixd"]),
         ("ngram:max_m=3", ["max_m", "max_n"]),
         ("ngram:max_n", ["max_n", "KEY=VALUE"]),
         ("ngram:max_n=3,", ["KEY=VALUE"]),

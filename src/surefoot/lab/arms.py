@@ -4,12 +4,18 @@ ngram                            a drafter with the default policy
 ngram:max_n=3/fixed:draft_len=4  a drafter and a policy with options
 off                              no drafts on either side, which shows what the machine alone does to a ratio
 peer, peer:draft_len=5           the speculative feature of the runtime itself
+
+Values are TOML where they are TOML, and text where they are not. A slash inside an option belongs to its value unless
+the name of a policy follows the last one, and anything may stand in a quoted value.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from surefoot.core.errors import ConfigError
@@ -21,6 +27,11 @@ OFF = "off"
 PEER = "peer"
 CHOOSE = "choose"
 """The value of a draft length that is found on prompts that are not measured."""
+
+_STRING = re.compile(r""""(?:\\.|[^"\\])*"|'[^']*'""")
+_BRACKETED = re.compile(r"\[[^\[\]{}]*\]|\{[^\[\]{}]*\}")
+_PLAIN = re.compile(r"[A-Za-z][\w.+-]*")
+"""Texts that an arm shows without quotes."""
 
 _ALWAYS_CHOSEN = ("fixed",)  # chosen: a fixed length fits one machine; the other policies find theirs while they run
 _LONGEST_PEER = 64  # chosen: eight times the best length seen on any runtime here, so only a slip of the finger
@@ -52,6 +63,11 @@ def settled(arm: Arm, draft_len: int, chosen: str = "") -> Arm:
     return replace(arm, label=_labels(arm.drafts, policy), policy=policy, chosen=chosen)
 
 
+def with_policy(arm: Arm, policy: str) -> str:
+    """The drafts of this arm with another policy, as --arm takes them."""
+    return _labels(arm.drafts, {"name": policy})
+
+
 def configured(arm: Arm, config: Config, budget: int) -> Config:
     """`config` with the parts of this arm, `budget` tokens long. A peer has none: that is an error of the caller."""
     if arm.kind == "off":
@@ -77,13 +93,13 @@ def _policy(config: Config) -> Part:
 
 
 def _parsed(text: str, config: Config) -> Arm:
-    drafter, slash, policy = text.partition("/")
+    drafter, slash, policy = _halves(text)
     name, options = _read(drafter, text)
     if name in (OFF, PEER) and slash:
-        raise ConfigError(f"--arm {text}: {name} takes no policy; write {name} alone")
+        raise ConfigError(f"the arm {text}: {name} takes no policy; write {name} alone")
     if name == OFF:
         if options:
-            raise ConfigError(f"--arm {text}: off has no options; write off alone")
+            raise ConfigError(f"the arm {text}: off has no options; write off alone")
         return Arm(OFF, "off")
     if name == PEER:
         return _peer(options, text)
@@ -94,19 +110,47 @@ def _parsed(text: str, config: Config) -> Arm:
     return _drafts(options, name, policy_options, policy_name)
 
 
+def _halves(text: str) -> tuple[str, str, str]:
+    """The drafter, the slash or "" where there is none, and the policy."""
+    name, slash, _ = text.partition("/")
+    if slash and ":" in name:  # the drafter has options, and slashes in them are theirs
+        hidden, policies = _hidden(text), parts.names("policy")
+        at = next((at for at in _places("/", hidden)[::-1] if hidden[at + 1 :].partition(":")[0] in policies), None)
+        return (text, "", "") if at is None else (text[:at], "/", text[at + 1 :])
+    return text.partition("/")
+
+
+def _hidden(text: str) -> str:
+    """The text, as long as it was, without what stands in quotes and brackets of TOML."""
+    hidden = _STRING.sub(lambda found: "_" * len(found[0]), text)
+    while _BRACKETED.search(hidden):
+        hidden = _BRACKETED.sub(lambda found: "_" * len(found[0]), hidden)
+    return hidden
+
+
+def _places(mark: str, text: str) -> list[int]:
+    return [at for at, letter in enumerate(text) if letter == mark]
+
+
+def _items(text: str) -> list[str]:
+    """The options, at the commas between them."""
+    ends = [-1, *_places(",", _hidden(text)), len(text)]
+    return [text[start + 1 : end] for start, end in pairwise(ends)] if text else []
+
+
 def _read(text: str, arm: str) -> tuple[str, dict[str, Any]]:
     """A part's name and its options."""
     name, colon, rest = text.partition(":")
     if not name.strip() or (colon and not rest.strip()):
-        raise ConfigError(f"--arm {arm!r} cannot be read: write it as ngram, ngram/fixed:draft_len=4, off or peer")
+        raise ConfigError(f"the arm {arm!r} cannot be read: write it as ngram, ngram/fixed:draft_len=4, off or peer")
     options: dict[str, Any] = {}
-    for item in rest.split(",") if rest else ():
+    for item in _items(rest):
         key, equals, _ = item.partition("=")
         if not equals or not key.strip():
-            raise ConfigError(f"--arm {arm}: an option is written KEY=VALUE, such as draft_len=4; got {item!r}")
+            raise ConfigError(f"the arm {arm}: an option is written KEY=VALUE, such as draft_len=4; got {item!r}")
         key, value = parse_assignment(item)
         if key in options:
-            raise ConfigError(f"--arm {arm}: {key} is given twice; leave one of them out")
+            raise ConfigError(f"the arm {arm}: {key} is given twice; leave one of them out")
         options[key] = value
     return name.strip(), options
 
@@ -115,8 +159,8 @@ def _drafts(options: dict[str, Any], name: str, policy_options: dict[str, Any], 
     parts.make_options(parts.find("drafter", name), options, name)
     if _remembers(options):
         raise ConfigError(
-            f"{name} with a corpus remembers what it wrote for the same prompt in the pair before, so a speed-up would "
-            "say nothing; leave the corpus out"
+            f"{name} with a corpus remembers what it wrote for the same prompt before, so a figure would say nothing; "
+            "leave the corpus out"
         )
     plugin = parts.find("policy", policy)
     if policy in _ALWAYS_CHOSEN:
@@ -138,10 +182,10 @@ def _remembers(options: Mapping[str, Any]) -> bool:
 def _peer(options: dict[str, Any], text: str) -> Arm:
     unknown = [key for key in options if key != "draft_len"]
     if unknown:
-        raise ConfigError(f"--arm {text}: peer has no option {unknown[0]}; it has draft_len")
+        raise ConfigError(f"the arm {text}: peer has no option {unknown[0]}; it has draft_len")
     length = options.get("draft_len", CHOOSE)
     if length != CHOOSE and not (type(length) is int and 1 <= length <= _LONGEST_PEER):
-        raise ConfigError(f"--arm {text}: draft_len of peer must be from 1 to {_LONGEST_PEER} tokens, or {CHOOSE}")
+        raise ConfigError(f"the arm {text}: draft_len of peer must be from 1 to {_LONGEST_PEER} tokens, or {CHOOSE}")
     return Arm(_label(PEER, {"draft_len": length}), "peer", peer={"draft_len": length})
 
 
@@ -160,4 +204,21 @@ def _label(name: str, options: Mapping[str, Any]) -> str:
 
 
 def _spelled(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    """The value as `_read` takes it: TOML, where a name could be taken for something else."""
+    return value if isinstance(value, str) and _is_plain(value) else _toml(value)
+
+
+def _is_plain(text: str) -> bool:
+    return bool(_PLAIN.fullmatch(text)) and parse_assignment(f"value={text}")[1] == text
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key} = {_toml(item)}' for key, item in value.items())}}}"
+    if isinstance(value, Sequence | frozenset):
+        return f"[{', '.join(map(_toml, value))}]"
+    return str(value)

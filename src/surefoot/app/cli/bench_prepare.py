@@ -131,10 +131,11 @@ def _config(args: argparse.Namespace) -> Config:
 
 def _arms(args: argparse.Namespace, config: Config) -> tuple[Arm, ...]:
     """The arms asked for. Beside a peer with a chosen length, ours with a chosen length too, where none was named."""
-    texts = [arm.label for arm in arm_texts.parse(args.arm, config)]
+    arms = arm_texts.parse(args.arm, config)
+    texts = [arm.label for arm in arms]
     if args.peer:
         if not args.arm and config.drafts.name != arm_texts.OFF:
-            texts += [] if config.policy.name == "fixed" else [f"{texts[0].partition('/')[0]}/fixed"]
+            texts += [] if config.policy.name == "fixed" else [arm_texts.with_policy(arms[0], "fixed")]
         texts.append(arm_texts.PEER)
     return arm_texts.parse(texts, config)
 
