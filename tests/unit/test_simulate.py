@@ -209,11 +209,21 @@ def test_a_prompt_that_reads_differently_is_refused() -> None:
 def test_a_drafter_that_asks_for_more_than_tokens_is_refused() -> None:
     with pytest.raises(NotEligible, match="model"):
         traces.drafter({"name": "model", "model": "smollm2-135m"})
-    no_scores = traces._NoScores()
+    with pytest.raises(NotEligible, match="with the model smollm2-135m"):
+        traces.drafter({"name": "crossvocab", "model": "smollm2-135m"})
+    no_scores = traces.NoScores()
     for ask in (no_scores.argmax, lambda: no_scores.logits(0), lambda: no_scores.tap("final")):
         with pytest.raises(NotEligible, match="predicted"):
             ask()
     assert np.asarray(LOOP).size
+
+
+def test_a_drafter_that_would_borrow_a_model_and_does_not_need_one_is_replayed() -> None:
+    text = traces.Text("code", "code-1", as_ids([1, 5, 6, 7, 8, 5]), LOOP[1:])
+    (trace,) = traces.traces([text], {"name": "suffix"})["code"]
+    assert all(offer.right for offer in trace.offers[1:-1])
+    with pytest.raises(ConfigError, match="how the rounds fell"):
+        traces.traces([text], {"name": "ngram+suffix"})
 
 
 def test_the_usual_policies_end_at_what_was_swept() -> None:

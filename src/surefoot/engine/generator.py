@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -195,10 +195,12 @@ class Model:
         tools: Sequence[Mapping[str, Any]] | None = None,
         config: Config | None = None,
         clock: Clock = time.perf_counter,
+        around: Callable[[Drafter], Drafter] | None = None,
     ) -> Generation:
         """What the model writes after `prompt`; nothing is computed until the first text is asked for.
 
-        `config` replaces the model's own for this generation; its runtime has no effect any more.
+        `config` replaces the model's own for this generation; its runtime has no effect any more. `around` makes the
+        drafter that is used out of the one that was chosen, to watch it or to change what it is told.
         Raises: ConfigError for a prompt that is empty or does not fit; NotEligible where drafts could change the text.
         """
         config = config or self.config
@@ -207,7 +209,9 @@ class Model:
         target = self.target
         seed = _seed(config)
         workshop = self.workshop(config, seed, clock)
-        drafter = workshop.drafter(config.drafts.name, config.drafts.options)
+        drafter: Drafter = workshop.drafter(config.drafts.name, config.drafts.options)
+        if around is not None:
+            drafter = around(drafter)
         policy: Policy = _build("policy", self.policy(config), self.curve)
         if drafter.needs.trees and not target.caps.can_tree:
             raise NotEligible(f"{config.drafts.name} drafts trees, which {target.caps.backend} cannot score here.")

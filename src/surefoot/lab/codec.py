@@ -18,6 +18,7 @@ from surefoot.core.errors import ConfigError, LawError
 from surefoot.lab.records import (
     SCHEMA,
     Conditions,
+    Counted,
     End,
     Gate,
     Pair,
@@ -29,7 +30,9 @@ from surefoot.lab.records import (
     Step,
 )
 
-KINDS: dict[str, type[Record]] = {kind.__name__.lower(): kind for kind in (Run, Gate, Reference, Pair, Resumed, End)}
+KINDS: dict[str, type[Record]] = {
+    kind.__name__.lower(): kind for kind in (Run, Gate, Reference, Pair, Counted, Resumed, End)
+}
 
 MAX_ROUNDS = 1_000_000
 """chosen: no text has as many, and a column written as one value must not fill the memory."""
@@ -66,7 +69,7 @@ def decode(line: bytes, where: str) -> Record:
     """
     value = _parse(line, where)
     if not isinstance(value, dict) or "kind" not in value:
-        raise ConfigError(f'{where} is {_word(value)} without a "kind": it is no run record of surefoot bench')
+        raise ConfigError(f'{where} is {_word(value)} without a "kind": it is no run record of Surefoot')
     kind = value.pop("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         raise ConfigError(f"{where} is of the kind {_show(kind)}, and a run record has {', '.join(KINDS)}")
@@ -76,7 +79,7 @@ def decode(line: bytes, where: str) -> Record:
             "read it with the Surefoot that wrote it"
         )
     record = _build(KINDS[kind], value, where, "")
-    assert isinstance(record, Run | Gate | Reference | Pair | Resumed | End)
+    assert isinstance(record, Record)
     return record
 
 
@@ -94,22 +97,34 @@ def check_in_run(record: Record, run: Run, last_pair: int | None, end: End | Non
             raise ConfigError(f"{where} is pair {record.number} after pair {last_pair}: pairs are numbered as they ran")
         if record.arm not in {arm.label for arm in run.arms}:
             raise ConfigError(f"{where} is a pair of the arm {_show(record.arm)}, which the run does not name")
-    if isinstance(record, Pair | Reference):
+    if isinstance(record, Counted):
+        _check_counted(record, run, where)
+    if isinstance(record, Pair | Reference | Counted):
         named = {use.id: use for use in run.prompts}.get(record.prompt)
         if named is None:
             raise ConfigError(f"{where} uses the prompt {_show(record.prompt)}, which the run does not name")
-        if isinstance(record, Pair) and record.workload != named.workload:
+        if not isinstance(record, Reference) and record.workload != named.workload:
             raise ConfigError(
                 f"{where} counts the prompt {_show(record.prompt)} to {_show(record.workload)}, "
                 f"and the run to {_show(named.workload)}"
             )
-        if record.budget not in run.budgets:
+        if not isinstance(record, Counted) and record.budget not in run.budgets:
             raise ConfigError(f"{where} has a budget of {record.budget} tokens, which the run does not name")
+
+
+def _check_counted(record: Counted, run: Run, where: str) -> None:
+    """Raises: ConfigError for a text that the run does not ask for."""
+    if run.counting is None or record.mode not in run.counting.modes:
+        raise ConfigError(f"{where} counts a text of the mode {_show(record.mode)}, which the run does not name")
+    if record.arm not in ({""} if record.mode == "plain" else {arm.label for arm in run.arms}):
+        raise ConfigError(f"{where} counts a text of the arm {_show(record.arm)}, which the run does not name")
+    if record.temperature not in run.counting.temperatures:
+        raise ConfigError(f"{where} has the temperature {record.temperature:g}, which the run does not name")
 
 
 def _plain(value: Any) -> Any:
     """The value in dictionaries and lists."""
-    if isinstance(value, Side):
+    if isinstance(value, Side | Counted):
         rest = {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.name != "steps"}
         return {**rest, "steps": None if value.steps is None else _columns(value.steps)}
     if is_dataclass(value):
@@ -291,6 +306,10 @@ def _problem(made: object) -> str | None:
             written = None if made.steps is None else sum(step.emitted for step in made.steps) + 1
             if written is not None and made.n_output and written != made.n_output:
                 return f"wrote {made.n_output} tokens, and its rounds and the prefill {written}"
+        case Counted():
+            written = sum(step.emitted for step in made.steps) + 1
+            if made.mode != "oracle" and written != len(made.ids):
+                return f"wrote {len(made.ids)} tokens, and its rounds and the prefill {written}"
         case Conditions():
             for name, share in (("others_cpu", made.others_cpu), ("steal_cpu", made.steal_cpu)):
                 if share is not None and share > 1:

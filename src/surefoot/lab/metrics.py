@@ -96,6 +96,17 @@ class Acceptance:
         return self.accepted / self.rounds + 1 if self.rounds else None
 
     @property
+    def conditional_sum(self) -> float | None:
+        """1 plus the sum of the conditional chances, which is no number of tokens: only survivals add up.
+
+        It is here to stand beside `tokens_per_round`, because a published bench reports it as expected tokens. None
+        where nothing was drafted.
+        """
+        if not self.positions:
+            return None
+        return 1 + sum(at.conditional or 0.0 for at in self.positions)
+
+    @property
     def rate(self) -> float | None:
         """Accepted by evaluated. It falls as drafts get longer, by arithmetic alone: compare at one draft length."""
         return self.accepted / self.evaluated if self.evaluated else None

@@ -1,8 +1,9 @@
-"""What a run of the bench leaves behind: facts as they were measured. What follows from them is worked out elsewhere.
+"""What a run leaves behind: facts as they were measured or counted. What follows from them is worked out elsewhere.
 
-A record file is JSON Lines: first a `Run`, then any number of `Gate`, `Reference`, `Pair` and `Resumed`, last an `End`
-where the run came to its end. Each line is an object with a `kind`, the name of its class in lower case, then the
-fields; the steps of a text are an object of columns (lab/codec.py).
+A record file is JSON Lines: first a `Run`, then any number of `Gate`, `Reference`, `Pair` and `Resumed` of a bench, or
+of `Counted` and `Resumed` of `surefoot accept`; last an `End` where the run came to its end. Each line is an object
+with a `kind`, the name of its class in lower case, then the fields; the steps of a text are an object of columns
+(lab/codec.py).
 """
 
 from __future__ import annotations
@@ -46,6 +47,23 @@ class PromptUse:
     identity: str
 
 
+Mode = Literal["plain", "oracle", "chain", "live", "unanchored"]
+"""Whose rounds were counted. `plain`: of decoding without drafts. `oracle`: what drafts of each length would have given
+at every token of that text. `chain`: drafts of one length, scored by the model. `live`: lengths by the policy, as
+`surefoot generate` has them. `unanchored`: the chain, its drafter not told the last token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """What a run of `surefoot accept` counts. draft_len: of the chain, and the longest of the oracle. temperatures: at
+    which each text is written. no_oracle: the arms that cannot be replayed, and why."""
+
+    draft_len: int
+    temperatures: Sequence[float]
+    modes: Sequence[Mode]
+    no_oracle: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """What was run, on what, with what: everything that decides the numbers.
@@ -53,7 +71,7 @@ class Run:
     when: UTC, ISO 8601. command: the arguments of the command line that repeats it. model: `Model.describe()`, with
     `identity`, the hash of the weights. machine: `lab.machine.describe()`. sampling: as in the configuration. budgets:
     output tokens per text. band: baseline tokens per second, lowest and highest, that the user gave; None where it is
-    found from the references. workloads: the identity hash of each.
+    found from the references. workloads: the identity hash of each. counting: None where pairs are measured.
     """
 
     schema: int
@@ -70,6 +88,7 @@ class Run:
     budgets: Sequence[int]
     pairs_wanted: int
     band: tuple[float, float] | None = None
+    counting: Counting | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +203,25 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """What became of the drafts of one text. Nothing was timed: the seconds of the steps are 0.
+
+    arm: "" for plain decoding. ids: of the text, its root first. steps: its rounds after the prefill; of an oracle,
+    which writes nothing and has no ids, what a round at each token of the plain text would have been, so that they
+    overlap.
+    """
+
+    mode: Mode
+    arm: str
+    workload: Workload
+    prompt: str
+    temperature: float
+    ids: Sequence[int]
+    finish: str | None
+    steps: Sequence[Step]
+
+
+@dataclass(frozen=True, slots=True)
 class Resumed:
     """The run went on after a break. when: UTC, ISO 8601."""
 
@@ -199,5 +237,5 @@ class End:
     why: Literal["complete", "time"]
 
 
-Record = Run | Gate | Reference | Pair | Resumed | End
+Record = Run | Gate | Reference | Pair | Counted | Resumed | End
 """What a line of a record file may be."""

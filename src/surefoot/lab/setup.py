@@ -184,6 +184,7 @@ def _facts(before: Run, now: Run) -> list[tuple[str, Any, Any]]:
         ("the list of budgets", list(before.budgets), list(now.budgets)),
         ("the number of pairs", before.pairs_wanted, now.pairs_wanted),
         ("the band", before.band, now.band),
+        ("what is counted", before.counting, now.counting),
     ]
     return facts
 

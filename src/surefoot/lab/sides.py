@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from surefoot.core.ports import Clock
+from surefoot.core.ports import Clock, Drafter
 from surefoot.core.types import Ids, Round
 from surefoot.engine.config import Config
-from surefoot.engine.generator import Model
+from surefoot.engine.generator import Generation, Model
 from surefoot.lab.records import Side, Step
 
 
@@ -19,19 +19,33 @@ def write(model: Model, ids: Ids, config: Config, clock: Clock, cancelled: Calla
     Units: seconds of `clock`. `decode_s` is that of the rounds after the first token, drafting, judging and decoding to
     text included. `cancelled` is asked after every round: the text then ends there.
     """
-    with model.generate(ids, config=replace(config, top_logprobs=None), clock=clock) as generation:
+    generation = written(model, ids, config, clock, cancelled)
+    stats = generation.stats()
+    return Side(
+        ids=tuple(generation.ids),
+        n_output=len(generation.ids),
+        finish=generation.finish,
+        prefill_s=stats.prefill_s,
+        decode_s=stats.decode_s,
+        steps=tuple(step(round_) for round_ in generation.rounds[1:]),
+    )
+
+
+def written(
+    model: Model,
+    ids: Ids,
+    config: Config,
+    clock: Clock,
+    cancelled: Callable[[], bool] = lambda: False,
+    around: Callable[[Drafter], Drafter] | None = None,
+) -> Generation:
+    """The same text as the generation that wrote it, closed. around: as in `Model.generate`."""
+    config = replace(config, top_logprobs=None)
+    with model.generate(ids, config=config, clock=clock, around=around) as generation:
         for _ in generation.steps():
             if cancelled():
                 generation.cancel()
-        stats = generation.stats()
-        return Side(
-            ids=tuple(generation.ids),
-            n_output=len(generation.ids),
-            finish=generation.finish,
-            prefill_s=stats.prefill_s,
-            decode_s=stats.decode_s,
-            steps=tuple(step(round_) for round_ in generation.rounds[1:]),
-        )
+    return generation
 
 
 def step(round_: Round) -> Step:

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from surefoot.core.errors import ConfigError
 from surefoot.lab import codec
-from surefoot.lab.records import End, Gate, Pair, Record, Reference, Resumed, Run
+from surefoot.lab.records import Counted, End, Gate, Pair, Record, Reference, Resumed, Run
 
 MAX_LINE_BYTES = 64 * 2**20
 """chosen: a pair of texts of 10,000 tokens each is under 6 MB, so a longer line is another kind of file."""
@@ -33,6 +33,7 @@ class Loaded:
     resumed: tuple[Resumed, ...]
     end: End | None
     cut: bool
+    counted: tuple[Counted, ...] = ()
 
 
 def load(path: Path) -> Loaded:
@@ -146,6 +147,7 @@ def _read(file: BinaryIO, path: Path) -> tuple[Loaded, int]:
     gates: list[Gate] = []
     references: list[Reference] = []
     pairs: list[Pair] = []
+    counted: dict[tuple[str, str, str, float], Counted] = {}
     resumed: list[Resumed] = []
     end: End | None = None
     size, cut = 0, False
@@ -169,6 +171,11 @@ def _read(file: BinaryIO, path: Path) -> tuple[Loaded, int]:
                 references.append(record)
             case Pair():
                 pairs.append(record)
+            case Counted():
+                key = (record.mode, record.arm, record.prompt, record.temperature)
+                if key in counted:
+                    raise ConfigError(f"{where} counts a text once more that was counted before")
+                counted[key] = record
             case Resumed():
                 resumed.append(record)
                 end = None
@@ -176,7 +183,10 @@ def _read(file: BinaryIO, path: Path) -> tuple[Loaded, int]:
                 end = record
     if run is None:
         raise ConfigError(f"{path} holds no run: it is {'cut in its first line' if cut else 'empty'}; start a new one")
-    return Loaded(run, tuple(gates), tuple(references), tuple(pairs), tuple(resumed), end, cut), size
+    found = Loaded(
+        run, tuple(gates), tuple(references), tuple(pairs), tuple(resumed), end, cut, tuple(counted.values())
+    )
+    return found, size
 
 
 def _lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
