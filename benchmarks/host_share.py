@@ -2,10 +2,11 @@
 
     python benchmarks/host_share.py [--runtime hf] [--tokens N] [--prompts N] [--model MODEL]
     python benchmarks/host_share.py --runtime llamacpp --model FILE.gguf --out RECORD
+    python benchmarks/host_share.py --runtime openvino [--weights fp16] --out RECORD
 
-The forward is timed where the runtime begins, by hooks on the module (hf) or around llama_decode (llamacpp), so that
-all the rest counts as host: drafting, the arrays around the call, the argmax, judging, rollback, decoding to text.
-Drafts off and on take turns on every prompt.
+The forward is timed where the runtime begins, by hooks on the module (hf), around llama_decode (llamacpp) or from
+start_async to the end of wait (openvino), so that all the rest counts as host: drafting, the arrays around the call,
+the argmax, judging, rollback, removing stale rows, decoding to text. Drafts off and on take turns on every prompt.
 """
 
 from __future__ import annotations
@@ -33,9 +34,38 @@ CONFIGS = {
 
 def forwards(model: surefoot.Model) -> Any:
     """Seconds of every forward of the runtime, as they come: a context manager."""
-    if model.target.caps.backend == "llamacpp":
+    backend = model.target.caps.backend
+    if backend == "openvino":
+        return inferences()
+    if backend == "llamacpp":
         return decodes(model.target.weights.api.fn)  # type: ignore[attr-defined]
     return hooked(model.target._runner.model)  # type: ignore[attr-defined]
+
+
+@contextmanager
+def inferences() -> Iterator[list[float]]:
+    """Seconds of every inference of OpenVINO, from its start to the end of the wait for it."""
+    from openvino import InferRequest
+
+    seconds: list[float] = []
+    start, wait = InferRequest.start_async, InferRequest.wait
+    begun = 0.0
+
+    def timed_start(request: Any) -> None:
+        nonlocal begun
+        begun = time.perf_counter()
+        start(request)
+
+    def timed_wait(request: Any) -> None:
+        wait(request)
+        seconds.append(time.perf_counter() - begun)
+
+    InferRequest.start_async, InferRequest.wait = timed_start, timed_wait
+    try:
+        yield seconds
+    finally:
+        InferRequest.start_async = start
+        del InferRequest.wait  # it is inherited
 
 
 @contextmanager
@@ -110,12 +140,13 @@ def one_generation(model: surefoot.Model, prompt: str, name: str, tokens: int) -
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="smollm2-135m")
-    parser.add_argument("--runtime", default="hf", choices=("hf", "llamacpp"))
+    parser.add_argument("--runtime", default="hf", choices=("hf", "llamacpp", "openvino"))
+    parser.add_argument("--weights", default="auto", help="what openvino converts the model to: fp16, int8 or int4")
     parser.add_argument("--tokens", type=int, default=128, help="output tokens per text")
     parser.add_argument("--prompts", type=int, default=12, help="how many of the twelve prompts")
     parser.add_argument("--out", type=Path, default=RECORDS / "host_share.json", help="where the record goes")
     arguments = parser.parse_args()
-    model = surefoot.load(arguments.model, runtime=arguments.runtime)
+    model = surefoot.load(arguments.model, runtime=arguments.runtime, weights=arguments.weights)
     prompts = json.loads(PROMPTS.read_text(encoding="utf-8"))[: arguments.prompts]
     rows = []
     for number, entry in enumerate(prompts):
@@ -133,7 +164,7 @@ def main() -> None:
         )
     write_record(
         arguments.out, f"seconds of forwards and of rounds, {arguments.model} on {arguments.runtime}", rows,
-        ("torch", "transformers", "tokenizers", "xllamacpp", "llama-cpp-python"), settings=model.describe(),
+        ("torch", "transformers", "tokenizers", "openvino", "xllamacpp", "llama-cpp-python"), settings=model.describe(),
     )  # fmt: skip
 
 
