@@ -38,7 +38,7 @@ def test_the_interval_holds_the_median_as_often_as_it_says() -> None:
 
 def test_no_point_is_surer_than_the_next_sweep() -> None:
     assert point(1, 0, [1.0] * 50).error == NOISE
-    assert point(1, 0, [0.5, 0.6, 0.9, 1.0, 1.1, 1.6, 1.9]).error == pytest.approx(0.7 / 1.96)
+    assert point(1, 0, [0.5, 0.6, 0.9, 1.0, 1.1, 1.6, 1.9]).error == pytest.approx(math.log(1.9 / 0.5) / 3.92)
 
 
 @pytest.mark.parametrize("samples", [[], [0.0], [1.0, -1.0], [math.nan], [math.inf]])

@@ -107,6 +107,11 @@ def test_what_binds_by_curve() -> None:
 def test_bytes_and_dispatch_are_one_figure_where_the_bandwidth_is_unknown() -> None:
     found = what_binds(fit_curve(published({1: 11.0, 2: 12.0, 4: 14.0}, 0), host_s=3.0), 0)
     assert (found.binds, found.bytes_s, found.dispatch_s) == ("fixed", None, None)
+    # Of a plain round of 14 s, 10 are fixed and a row takes one: the same figure whatever binds.
+    assert found.text == (
+        "what a forward costs whatever its rows (dispatch and bytes together) takes 71% of a plain round: a further "
+        "row adds 7% to it"
+    )
     assert (found.fixed_s, found.row_s, found.host_s) == pytest.approx((10.0, 1.0, 3.0))
     apart = what_binds(fit_curve(published({1: 11.0, 2: 12.0, 4: 14.0}, 0)), 0, weight_bytes=2.0, bytes_per_s=1.0)
     assert apart.bytes_s == pytest.approx(2.0)

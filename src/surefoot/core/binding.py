@@ -60,7 +60,7 @@ def what_binds(
     parts |= {"fixed": fixed} if bytes_s is None else {"bytes": bytes_s, "dispatch": fixed - bytes_s}
     binds = max(parts, key=lambda name: parts[name])
     return Binding(
-        curve.host_s, fixed, bytes_s, dispatch_s, row, context_s, misfit, binds, _text(parts, binds)
+        curve.host_s, fixed, bytes_s, dispatch_s, row, context_s, misfit, binds, _text(parts, binds, row)
     )  # fmt: skip
 
 
@@ -86,11 +86,11 @@ _WORDS: dict[Share, str] = {
 }
 
 
-def _text(parts: dict[Share, float], binds: Share) -> str:
-    share = parts[binds] / sum(parts.values())
-    tail = "more rows are nearly free" if binds in ("dispatch", "bytes", "fixed") else "more rows cost"
+def _text(parts: dict[Share, float], binds: Share, row_s: float) -> str:
+    plain_s = sum(parts.values())
+    tail = f"a further row adds {row_s / plain_s:.0%} to it"
     if binds == "host":
-        tail = "fewer rounds pay, whatever their rows"
+        tail += ", and fewer rounds pay whatever their rows"
     if binds == "context":
-        tail = "rows share the reading of it only where the kernel does"
-    return f"{_WORDS[binds]} takes {share:.0%} of a plain round: {tail}"
+        tail += "; rows share the reading of the context only where the kernel does"
+    return f"{_WORDS[binds]} takes {parts[binds] / plain_s:.0%} of a plain round: {tail}"

@@ -29,7 +29,8 @@ class Point:
     """One row count at one depth. samples_s: as measured, in order; empty where only the median was published.
 
     low_s, high_s: the 95 % interval of the median; the whole range where six samples are not there.
-    error: one standard deviation of the median, as a share of it, at least `NOISE`.
+    error: one standard deviation of the logarithm of the median, at least `NOISE`: while it is small, that is a share
+    of the median, and a round that stood still for minutes does not make it a thousand.
     """
 
     rows: int
@@ -208,7 +209,8 @@ def point(rows: int, depth: int, samples_s: Sequence[float]) -> Point:
     ordered = sorted(samples_s)
     median, k = float(np.median(ordered)), rank_below(len(ordered))
     low, high = (ordered[k - 1], ordered[-k]) if k else (ordered[0], ordered[-1])
-    return Point(rows, depth, median, low, high, max(NOISE, (high - low) / 2 / 1.96 / median), tuple(samples_s))
+    error = max(NOISE, math.log(high / low) / 2 / 1.96)
+    return Point(rows, depth, median, low, high, error, tuple(samples_s))
 
 
 def published(medians_s: Mapping[int, float], depth: int, error: float = NOISE) -> tuple[Point, ...]:

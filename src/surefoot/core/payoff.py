@@ -19,6 +19,9 @@ from surefoot.core.errors import ConfigError
 NEVER_GAIN = 1.1
 """chosen: where drafts that are always right gain less than a tenth, those that are sometimes wrong lose."""
 
+WIDEST = 100.0
+"""chosen: an interval of a factor of e^100 either way says that nothing is known, and its ends are numbers still."""
+
 ACCURACY = 1e-9
 """Of a break-even acceptance; far below what acceptance can be measured to."""
 
@@ -181,6 +184,7 @@ def judged(view: Outlook, draft_len: int, gain: float, spread: float, reasons: S
 
     spread: half the 95 % interval of the logarithm of the gain. An interval around 1 is undecided, and drafts stay off.
     """
+    spread = min(spread, WIDEST)
     low, high = gain * math.exp(-spread), gain * math.exp(spread)
     figures = f"{gain:.2f}x ({low:.2f} to {high:.2f})"
     if view.never:

@@ -113,7 +113,7 @@ def _bracket(stairs: Staircase, rows: int) -> str:
 
 def _shape(stairs: Staircase) -> Iterator[str]:
     if stairs.kind == "slope":
-        yield "no plateau: every row costs"
+        yield "no plateau: the cost rises row by row, without a step"
     elif stairs.kind == "flat":
         yield "flat: all these rows cost about the same"
     for tread in stairs.plateaus:
