@@ -71,6 +71,8 @@ class Branches:
 
     def child(self, row: int, token: int) -> int | None:
         """The first row after `row` that holds `token`."""
+        if self._rows is None:
+            return row + 1 if row < len(self._ids) and self._ids[row] == token else None
         return next((child for child in self.after(row) if self.token(child) == token), None)
 
 

@@ -100,21 +100,20 @@ def _draft(drafter: Drafter, policy: Policy, state: State, vocab_size: int) -> t
     if budget == 0:
         return 0, EMPTY_DRAFT
     draft = drafter.propose(budget)
-    if len(draft) > budget:
-        raise LawError(f"drafter {draft.source!r} proposed {len(draft)} tokens where {budget} were asked for")
-    if len(draft) and not (draft.ids.min() >= 0 and draft.ids.max() < vocab_size):
+    ids = draft.ids.tolist()
+    if len(ids) > budget:
+        raise LawError(f"drafter {draft.source!r} proposed {len(ids)} tokens where {budget} were asked for")
+    if ids and not (min(ids) >= 0 and max(ids) < vocab_size):
         raise LawError(f"drafter {draft.source!r} proposed an id outside the vocabulary of {vocab_size} tokens")
     kept = policy.cut(draft)
-    if not 0 <= kept <= len(draft):
-        raise LawError(f"the policy kept {kept} of {len(draft)} drafted tokens")
-    return len(draft), draft.head(kept)
+    if not 0 <= kept <= len(ids):
+        raise LawError(f"the policy kept {kept} of {len(ids)} drafted tokens")
+    return len(ids), draft.head(kept)
 
 
 def _block(root: int, draft: Draft) -> tuple[Ids, list[int] | None]:
     """The rows to score, the root first, and their parents where the draft is a tree."""
-    block = np.empty(len(draft) + 1, np.int32)
-    block[0] = root
-    block[1:] = draft.ids
+    block = np.array([root, *draft.ids.tolist()], np.int32)
     return block, None if draft.parents is None else [-1, *(draft.parents + 1).tolist()]
 
 

@@ -39,9 +39,13 @@ def visible(parents: Sequence[int]) -> npt.NDArray[np.bool_]:
 
 def kept_path(keep: int | Sequence[int], tail: int, parents: Sequence[int] | None) -> tuple[int, ...]:
     """The tail rows to keep. Raises: LawError unless they are a chain that starts right after the last commit."""
-    if isinstance(keep, int) and not 0 <= keep <= tail:
-        raise LawError(f"commit of {keep} rows with a tail of {tail}")
-    path = tuple(range(keep)) if isinstance(keep, int) else tuple(int(row) for row in keep)
+    if isinstance(keep, int):
+        if not 0 <= keep <= tail:
+            raise LawError(f"commit of {keep} rows with a tail of {tail}")
+        if parents is None:
+            return tuple(range(keep))
+        keep = range(keep)
+    path = tuple(int(row) for row in keep)
     before = -1
     for row in path:
         if not 0 <= row < tail:

@@ -39,40 +39,47 @@ class Guarded:
         """As the drafter inside; what it failed at in an earlier text is forgiven."""
         self._known = array("i", [*prompt.tolist(), root])
         self._failures, self._works = 0, True
-        self._try("begin", lambda: self.inner.begin(prompt, root, scores))
+        self._begin(prompt, root, scores)
 
     def propose(self, budget: int) -> Draft:
         """As the drafter inside; nothing where it fails."""
-        drafts: list[Draft] = []
         if self._works:
-            self._try("propose", lambda: drafts.append(self.inner.propose(budget)))
-        return drafts[0] if drafts else EMPTY_DRAFT
+            try:
+                return self.inner.propose(budget)
+            except LawError:
+                raise
+            except Exception as error:
+                self._failed("propose", error)
+        return EMPTY_DRAFT
 
     def observe(self, new_ids: Sequence[int], scores: Scores) -> None:
         """As the drafter inside; one that has failed begins anew."""
         self._known.extend(new_ids)
         if self._works:
-            self._try("observe", lambda: self.inner.observe(new_ids, scores))
+            try:
+                self.inner.observe(new_ids, scores)
+            except LawError:
+                raise
+            except Exception as error:
+                self._failed("observe", error)
         elif 0 < self._failures < FAILURES and not self.inner.needs.taps:
             self._works = True
-            prompt, root = as_ids(self._known[:-1]), self._known[-1]
-            if not self._try("begin", lambda: self.inner.begin(prompt, root, scores)):
+            self._begin(as_ids(self._known[:-1]), self._known[-1], scores)
+            if not self._works:
                 self._failures = FAILURES
 
-    def _try(self, what: str, action: Callable[[], None]) -> bool:
-        """Whether it worked."""
+    def _begin(self, prompt: Ids, root: int, scores: Scores) -> None:
         try:
-            action()
+            self.inner.begin(prompt, root, scores)
         except LawError:
             raise
         except Exception as error:
-            self._works = False
-            self._failures += 1
-            self._note(
-                f"the drafter {self._name} failed in {what} ({_told(error)}); the text goes on without its drafts"
-            )
-            return False
-        return True
+            self._failed("begin", error)
+
+    def _failed(self, what: str, error: Exception) -> None:
+        self._works = False
+        self._failures += 1
+        self._note(f"the drafter {self._name} failed in {what} ({_told(error)}); the text goes on without its drafts")
 
 
 def _told(error: Exception) -> str:

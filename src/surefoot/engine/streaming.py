@@ -43,7 +43,7 @@ class TextStream:
         if self._ended:
             raise LawError(f"{len(new_ids)} tokens were emitted after the text had ended")
         for i, token_id in enumerate(new_ids):
-            if self._ends_with(int(token_id)):
+            if self._ends_with(token_id):
                 return i + 1
         return None
 
@@ -69,9 +69,9 @@ class TextStream:
             if starts:
                 self._end(text[: min(starts)])
                 return True
-        n_free = self._first_possible_stop(final)
-        self._ready.append(final[:n_free])
-        self._held = final[n_free:]
+            n_free = self._first_possible_stop(final)
+            final, self._held = final[:n_free], final[n_free:]
+        self._ready.append(final)
         return False
 
     def _end(self, text: str) -> None:
@@ -107,13 +107,11 @@ class _Bytes:
     """Spells byte-level tokens. Holds changing state: the bytes of an unfinished character."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
+        self._shown_bytes = tokenizer.shown_bytes
         self._characters = codecs.getincrementaldecoder("utf-8")("replace")
 
     def push(self, token_id: int) -> str:
-        if token_id in self._tokenizer.special_ids:
-            return ""
-        return self._characters.decode(self._tokenizer.token_bytes(token_id))
+        return self._characters.decode(self._shown_bytes(token_id))
 
     def provisional(self) -> str:
         return ""

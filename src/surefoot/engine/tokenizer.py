@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal
 
 from surefoot.core.errors import ConfigError
@@ -100,6 +100,11 @@ class Tokenizer:
         if self.is_byte(token_id):
             return bytes([int(token[3:5], 16)])
         return token.replace("\u2581", " ").encode()
+
+    @cached_property
+    def shown_bytes(self) -> Callable[[int], bytes]:
+        """`token_bytes` of what `decode` does not leave out, remembered: texts repeat most of their tokens."""
+        return cache(lambda token_id: b"" if token_id in self.special_ids else self.token_bytes(token_id))
 
     def is_byte(self, token_id: int) -> bool:
         """Whether this token stands for one byte, as <0xE4> does where `spelling` is byte_fallback."""

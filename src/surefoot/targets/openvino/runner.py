@@ -28,10 +28,8 @@ class Runner:
         self._taps = taps
         self._ids = np.zeros((1, 1), np.int64)
         self._positions = np.zeros((1, 1), np.int64)
-        self._views: dict[int, tuple[Any, Any]] = {}
         self._rows = np.ones(1, np.int64)
         self._logits: npt.NDArray[Any] | None = None
-        self._logit_views: dict[int, tuple[Floats, Any]] = {}
         self.slices = ROWS_INPUT in self._places
         self.renew()
 
@@ -43,9 +41,12 @@ class Runner:
         """
         self._request = self._compiled.create_infer_request()
         # What the request holds, so that it is told only what is new to it: each call costs microseconds of a round.
+        # A tensor of ours stays with it and changes its shape, which it looks at in every forward.
         self._held_ids, self._held_logits = 0, 0
-        self._running = False
+        self._id_tensors: tuple[Any, ...] | None = None
+        self._logit_tensor: Any = None
         self._held_mask: tuple[Any, Any] | None = None
+        self._running = False
         if self.slices:
             self._request.set_input_tensor(self._places[ROWS_INPUT], self._tensor(self._rows, shared_memory=True))
         if self._layout.has_beam:
@@ -61,11 +62,7 @@ class Runner:
         n = len(ids)
         request = self._request
         if n != self._held_ids:
-            self._held_ids = 0  # here and below: an interrupt in between leaves nothing that is taken for held
-            ids_tensor, positions_tensor = self._view(n)
-            request.set_input_tensor(self._places["input_ids"], ids_tensor)
-            request.set_input_tensor(self._places["position_ids"], positions_tensor)
-            self._held_ids = n
+            self._hold(n)
         self._ids[0, :n] = ids
         self._positions[0, :n] = positions
         self._rows[0] = rows
@@ -109,23 +106,24 @@ class Runner:
     def _lend(self, rows: int) -> Floats:
         """(rows, V) memory of ours that the runtime writes its logits to, which saves asking where they are."""
         assert self._logits is not None
-        if rows > len(self._logits):
-            self._held_logits = 0
-            self._logit_views.clear()
-            self._logits = np.empty((2 * rows, self._logits.shape[1]), self._logits.dtype)
-        if rows not in self._logit_views:
-            view = self._logits[:rows]
-            self._logit_views[rows] = (view, self._tensor(view[None], shared_memory=True))
-        view, tensor = self._logit_views[rows]
         if rows != self._held_logits:
             self._held_logits = 0
-            self._request.set_output_tensor(self._logits_place, tensor)
+            if rows > len(self._logits):
+                self._logits, self._logit_tensor = np.empty((2 * rows, self._logits.shape[1]), self._logits.dtype), None
+            if self._logit_tensor is None:
+                tensor = self._tensor(self._logits[None], shared_memory=True)
+                self._request.set_output_tensor(self._logits_place, tensor)
+                self._logit_tensor = tensor
+            self._logit_tensor.shape = (1, rows, self._logits.shape[1])
             self._held_logits = rows
-        return view
+        return self._logits[:rows]
 
-    def taps(self) -> dict[str, npt.NDArray[Any]]:
-        """(n, D) of every tap in the last forward, views that the next one overwrites."""
-        return {name: self._request.get_output_tensor(self._outputs[tap_output(name)]).data[0] for name in self._taps}
+    def taps(self, rows: int | None = None) -> dict[str, npt.NDArray[Any]]:
+        """(rows, D) of every tap in the last forward, or of all its rows; views that the next one overwrites."""
+        found: dict[str, npt.NDArray[Any]] = {}
+        for name in self._taps:
+            found[name] = self._request.get_output_tensor(self._outputs[tap_output(name)]).data[0, :rows]
+        return found
 
     def bind(self, name: str, array: npt.NDArray[Any]) -> None:
         """Let this input be the caller's array, read anew in every forward; the caller keeps it alive."""
@@ -151,12 +149,17 @@ class Runner:
             kept = np.ascontiguousarray(np.take(state.state.data, slots, axis))
             state.state = self._tensor(kept)
 
-    def _view(self, n: int) -> tuple[Any, Any]:
-        """Tensors over the first n places of the buffers, which grow to the longest block so far."""
+    def _hold(self, n: int) -> None:
+        """Let the runtime read the first n places of the buffers, which grow to the longest block so far."""
+        self._held_ids = 0  # here and below: an interrupt in between leaves nothing that is taken for held
         if n > self._ids.shape[1]:
             self._ids, self._positions = np.zeros((1, 2 * n), np.int64), np.zeros((1, 2 * n), np.int64)
-            self._views.clear()
-        if n not in self._views:
-            parts = (self._ids[:, :n], self._positions[:, :n])
-            self._views[n] = (self._tensor(parts[0], shared_memory=True), self._tensor(parts[1], shared_memory=True))
-        return self._views[n]
+            self._id_tensors = None
+        if self._id_tensors is None:
+            tensors = tuple(self._tensor(buffer, shared_memory=True) for buffer in (self._ids, self._positions))
+            for name, tensor in zip(("input_ids", "position_ids"), tensors, strict=True):
+                self._request.set_input_tensor(self._places[name], tensor)
+            self._id_tensors = tensors
+        for tensor in self._id_tensors:
+            tensor.shape = (1, n)
+        self._held_ids = n

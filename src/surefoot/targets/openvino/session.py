@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from surefoot.core.errors import SurefootError
 from surefoot.core.trees import kept_path
 from surefoot.core.types import Caps, Floats, Ids
 from surefoot.targets.openvino.blocks import Block, chain, check_prompt, check_reset, checked_block
-from surefoot.targets.openvino.failures import closed, in_runtime
+from surefoot.targets.openvino.failures import closed, failed
 from surefoot.targets.openvino.runner import Runner
 from surefoot.targets.openvino.scores import OpenvinoScores
 from surefoot.targets.openvino.slots import Slots
@@ -57,18 +57,23 @@ class OpenvinoSession:
         tail, after_tree = len(self._slots.tail), self._parents is not None
         asked = checked_block(block, parents, width, self._caps, self._length + tail, tail, after_tree)
         self._remember(block)
-        logits = self._forward("extend", asked, asked.width)
-        taps = {name: hidden[: asked.rows] for name, hidden in self._runner.taps().items()}
+        wide = asked.width
+        logits = self._forward("extend", asked, wide)
+        if wide > asked.rows:
+            logits = logits[: asked.rows]
+        taps = self._runner.taps(asked.rows)
         self._parents = asked.parents
         self._torn = False
-        return OpenvinoScores(self, logits[: asked.rows], asked.rows, asked.width, taps)
+        return OpenvinoScores(self, logits, asked.rows, wide, taps)
 
     def commit(self, keep: int | Sequence[int]) -> None:
         """Keep the first `keep` tail tokens, or those on the path `keep`."""
         self._settle("commit")
         path = kept_path(keep, len(self._slots.tail), self._parents)
         self._torn = True
-        self._tokens[self._length : self._length + len(path)] = self._tokens[self._length + np.array(path, np.intp)]
+        if self._parents is not None:  # the tokens of a chain stand where they belong
+            kept = self._tokens[self._length + np.array(path, np.intp)]
+            self._tokens[self._length : self._length + len(path)] = kept
         self._slots.commit(path)
         self._length += len(path)
         self._parents = None
@@ -81,15 +86,19 @@ class OpenvinoSession:
         self._settle("reset")
         check_reset(keep, self._length)
         self.turn += 1
-        with self._in_runtime("reset"):
-            self._length = keep
-            self._parents = None
-            self._slots.commit(())
-            if keep == 0:
+        self._torn = True
+        self._length = keep
+        self._parents = None
+        self._slots.commit(())
+        if keep == 0:
+            try:
                 self._runner.clear()
-                self._slots.clear()
-            else:
-                self._slots.keep(keep)
+            except Exception as error:
+                self.close()
+                raise failed("reset", error) from error
+            self._slots.clear()
+        else:
+            self._slots.keep(keep)
         self._torn = False
 
     def close(self) -> None:
@@ -138,13 +147,21 @@ class OpenvinoSession:
         width = block.width
         if self._window is not None and self._slots.used + width > self._window and self._slots.stale:
             self._remove_stale()
-        with self._in_runtime(operation, ids=(width,), cache=(self._slots.used,)):
-            before = self._slots.line()
-            self._slots.append(block.rows, width)
-            mask = self._tree_mask(before, block) if self._caps.can_tree else self._slots.line()
+        self._torn = True
+        self._slots.append(block.rows, width)
+        mask: npt.NDArray[Any] = self._slots.line()
+        if self._caps.can_tree:
+            mask = self._tree_mask(mask[:, :-width], block)
+        try:
             logits = self._runner.forward(block.ids, block.places, mask, scored)
-        self._slots.charge(width)
-        self._slots.hide_padding(block.rows, width)
+        except SurefootError:
+            self.close()
+            raise
+        except Exception as error:
+            self.close()
+            raise failed(operation, error, ids=(width,), cache=(self._slots.used - width,)) from error
+        if width > block.rows:
+            self._slots.hide(width - block.rows)
         return logits
 
     def _tree_mask(self, before: npt.NDArray[np.int64], block: Block) -> npt.NDArray[np.bool_]:
@@ -153,17 +170,14 @@ class OpenvinoSession:
         return np.ascontiguousarray(np.concatenate([seen, block.square()], 1)[None, None])
 
     def _remove_stale(self) -> None:
-        with self._in_runtime("compaction", cache=(self._slots.used,)):
-            self._runner.keep_slots(self._slots.live())
-            self._slots.removed()
-        self._torn = False
-
-    @contextmanager
-    def _in_runtime(self, operation: str, **shapes: tuple[int, ...]) -> Iterator[None]:
-        """Marks the cache torn, and closes the session when the runtime fails; an interrupt passes through."""
         self._torn = True
-        with in_runtime(operation, self.close, **shapes):
-            yield
+        try:
+            self._runner.keep_slots(self._slots.live())
+        except Exception as error:
+            self.close()
+            raise failed("compaction", error, cache=(self._slots.used,)) from error
+        self._slots.removed()
+        self._torn = False
 
     def _remember(self, ids: Ids) -> None:
         """Note the tokens behind the tail, so that the cache can be made again."""

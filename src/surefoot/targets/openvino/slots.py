@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-COPY_COST = 6
+COPY_COST = 13
 """What removing stale rows costs, per cached row, in the cost of one stale row to one scored row.
 
 Source: measured 2026-11-30, 2-core x86 with AVX-512, OpenVINO 2026.4, SmolLM2 fp16 weights, 32-bit cache, processor
-time of one thread at 200, 850 and 4,000 cached rows: 4 with one scored row, 8 to 9 with eight;
+time of one thread at 200, 850 and 4,000 cached rows: 11 with one scored row, 15 with eight;
 studies/openvino-compaction.md.
 """
 
@@ -20,32 +20,35 @@ class Slots:
     """The rows of one cache. Holds changing state: what each slot is worth, and the cost of carrying stale ones."""
 
     def __init__(self) -> None:
-        self._mask = np.zeros((1, 1024), np.int64)
+        self._mask = np.ones((1, 1024), np.int64)  # 1 also where no slot is used yet, so that a round need not write it
         self.used = 0
         self.stale = 0
         self.tail: list[int] = []
         self._debt = 0
 
     def append(self, rows: int, width: int) -> None:
-        """`width` rows behind the last, of which the first `rows` join the tail and the others are stale."""
-        self._grow(self.used + width)
-        self._mask[0, self.used : self.used + width] = 1
-        self.tail.extend(range(self.used, self.used + rows))
-        self.used += width
+        """`width` rows behind the last, of which the first `rows` join the tail. The forward has to carry the stale."""
+        start, end = self.used, self.used + width
+        if end > self._mask.shape[1]:
+            self._grow(end)
+        self.tail.extend(range(start, start + rows))
+        self.used = end
+        self._debt += self.stale * width
 
-    def hide_padding(self, rows: int, width: int) -> None:
-        """Make the last width - rows slots stale, which the forward before needed to see itself."""
-        if width > rows:
-            self._mask[0, self.used - (width - rows) : self.used] = 0
-            self.stale += width - rows
+    def hide(self, padding: int) -> None:
+        """Make the last `padding` slots stale, which the forward before needed to see itself."""
+        self._mask[0, self.used - padding : self.used] = 0
+        self.stale += padding
 
     def commit(self, path: Sequence[int]) -> None:
         """Keep these rows of the tail; the others become stale."""
-        kept = {self.tail[row] for row in path}
-        for slot in self.tail:
-            if slot not in kept:
-                self._mask[0, slot] = 0
-        self.stale += len(self.tail) - len(kept)
+        dropped = len(self.tail) - len(path)
+        if dropped:
+            kept = {self.tail[row] for row in path}
+            for slot in self.tail:
+                if slot not in kept:
+                    self._mask[0, slot] = 0
+            self.stale += dropped
         self.tail.clear()
 
     def keep(self, count: int) -> None:
@@ -61,10 +64,6 @@ class Slots:
     def line(self) -> npt.NDArray[np.int64]:
         """(1, used) int64, 1 where a slot may be seen."""
         return self._mask[:, : self.used]
-
-    def charge(self, rows: int) -> None:
-        """Note that a forward over `rows` rows had to carry the stale ones along."""
-        self._debt += self.stale * rows
 
     def removal_pays(self) -> bool:
         """Whether carrying the stale rows has cost by now what removing them costs.
@@ -85,11 +84,10 @@ class Slots:
         self._settle_to(0)
 
     def _settle_to(self, used: int) -> None:
-        self._mask[0, :used] = 1
+        self._mask[0, : self.used] = 1
         self.used, self.stale, self._debt = used, 0, 0
 
     def _grow(self, size: int) -> None:
-        if size > self._mask.shape[1]:
-            wider = np.zeros((1, max(size, 2 * self._mask.shape[1])), np.int64)
-            wider[:, : self.used] = self._mask[:, : self.used]
-            self._mask = wider
+        wider = np.ones((1, max(size, 2 * self._mask.shape[1])), np.int64)
+        wider[:, : self.used] = self._mask[:, : self.used]
+        self._mask = wider

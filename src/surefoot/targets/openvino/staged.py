@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from surefoot.core.errors import SurefootError
 from surefoot.core.trees import kept_path
 from surefoot.core.types import Caps, Floats, Ids
 from surefoot.targets.openvino.blocks import Block, chain, check_prompt, check_reset, checked_block
-from surefoot.targets.openvino.failures import closed, in_runtime
+from surefoot.targets.openvino.failures import closed, failed
 from surefoot.targets.openvino.history import Array, History
 from surefoot.targets.openvino.pages import HISTORY_ROWS, PAGE, Pages, Port
 from surefoot.targets.openvino.runner import Runner
@@ -90,7 +91,7 @@ class StagedSession:
             copies = {port: self._new_rows(port)[:, :, : held.tail].copy() for port in self._ports}
             self._held = held = replace(held, staged=copies)
         logits = self._forward("extend", asked, asked.width, held)
-        taps = {name: hidden[: asked.rows] for name, hidden in self._runner.taps().items()}
+        taps = self._runner.taps(asked.rows)
         self._held = Held(held.length, held.tail + asked.rows, asked.parents)
         return OpenvinoScores(self, logits[: asked.rows], asked.rows, asked.width, taps)
 
@@ -118,7 +119,7 @@ class StagedSession:
     def _forward(self, operation: str, block: Block, scored: int, held: Held) -> Floats:
         """Logits of the last `scored` rows of a block behind what is held; nothing but the outputs changes."""
         self.turn += 1
-        with in_runtime(operation, self.close, ids=(block.width,), cache=(held.length, held.tail)):
+        try:
             self._history.reserve(held.length + held.tail + block.rows)
             self._history.bind(self._runner, held.length)
             self._feed(held.staged)
@@ -126,6 +127,13 @@ class StagedSession:
             seen = np.ones((block.width, held.tail + block.width), np.bool_)
             seen[:, held.tail :] = block.square()
             return self._runner.forward(block.ids, block.places, seen, scored)
+        except SurefootError:
+            self.close()
+            raise
+        except Exception as error:
+            self.close()
+            shapes = {"ids": (block.width,), "cache": (held.length, held.tail)}
+            raise failed(operation, error, **shapes) from error
 
     def _feed(self, staged: dict[Port, Array] | None) -> None:
         """Let the runtime read these staged rows, or none."""
