@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.app.cli.main import build_parser
+from surefoot.core.judge import Tolerance
 from surefoot.core.ports import Plugin
 from surefoot.core.sampling import Sampling
 from surefoot.engine.config import Config, Part
@@ -129,11 +130,11 @@ def own_parts(kind: str) -> list[Plugin]:
 def settings_section() -> str:
     """The configuration's keys and defaults; a part stands for its name, its options follow below."""
     rows = []
-    for prefix, kind in (("", Config), ("sampling.", Sampling)):
+    for prefix, kind in (("", Config), ("sampling.", Sampling), ("tolerance.", Tolerance)):
         hints = typing.get_type_hints(kind)
         for field in dataclasses.fields(kind):
             key, value = prefix + field.name, getattr(kind(), field.name)
-            if key == "sampling" or key in NOT_SET_HERE:
+            if key in ("sampling", "tolerance") or key in NOT_SET_HERE:
                 continue
             part = isinstance(value, Part)
             shown = value.name if part else sorted(value) if isinstance(value, frozenset) else value

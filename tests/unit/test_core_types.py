@@ -47,5 +47,5 @@ def test_evaluated_is_what_was_not_cut() -> None:
 
 
 def test_an_unknown_judge_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match="no judge called 'mach'; the judges are match and ratio"):
+    with pytest.raises(ConfigError, match="no judge called 'mach'; the judges are match, ratio, tolerant"):
         make_judge("mach", Sampling())

@@ -2,11 +2,12 @@
 
 `match` (the default) takes the target's own choice at each row and accepts a draft that equals it. It is exact for
 any drafter, and with keyed noise the same seed writes the same text with drafts on or off. `ratio` is the classical
-rejection test; it keeps the law but not the text.
+rejection test; it keeps the law but not the text. `tolerant` is lossy: it keeps neither.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,10 +19,37 @@ from surefoot.core.history import History
 from surefoot.core.law import Law, best, next_law
 from surefoot.core.noise import KeyedSampler, Sampler
 from surefoot.core.ports import Scores
+from surefoot.core.processors import process
 from surefoot.core.sampling import Sampling
-from surefoot.core.types import Doubles, Draft, Verdict
+from surefoot.core.types import Doubles, Draft, Floats, Verdict
 
-JUDGES = ("match", "ratio")
+JUDGES = ("match", "ratio", "tolerant")
+
+LOSSY = ("tolerant",)
+"""Judges that accept drafts which plain decoding would not write. No gate passes with one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far from the likeliest token the lossy judge `tolerant` accepts a draft.
+
+    top_n: among so many of the likeliest, the lower id first where two are equal. margin: or by less than so many
+    logits below the likeliest, after the processors. With 1 and 0 only the likeliest token itself is accepted.
+    """
+
+    top_n: int = 1
+    margin: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.top_n < 1:
+            raise ConfigError(f"tolerance.top_n must be at least 1, the likeliest token alone; got {self.top_n}.")
+        if not (math.isfinite(self.margin) and self.margin >= 0):
+            raise ConfigError(f"tolerance.margin must be a number of logits from 0 up; got {self.margin}.")
+
+    @property
+    def is_none(self) -> bool:
+        """Whether nothing but the likeliest token is accepted."""
+        return self.top_n == 1 and self.margin == 0
 
 
 class Judge(Protocol):
@@ -36,16 +64,31 @@ class Judge(Protocol):
         ...
 
 
-def make_judge(name: str, sampling: Sampling, sampler: Sampler | None = None) -> Judge:
-    """The judge called `name`. Greedy decoding has one judge, since both rules agree on a point mass.
+def make_judge(
+    name: str, sampling: Sampling, sampler: Sampler | None = None, tolerance: Tolerance | None = None
+) -> Judge:
+    """The judge called `name`. On greedy texts `match` and `ratio` are one, since they agree on a point mass.
 
-    Raises: ConfigError for an unknown name.
+    tolerance: of the lossy judge, which needs a greedy text; None tolerates nothing.
+    Raises: ConfigError for an unknown name, or a text that is drawn where the judge needs a greedy one.
     """
     if name not in JUDGES:
-        raise ConfigError(f"there is no judge called {name!r}; the judges are {' and '.join(JUDGES)}.")
+        raise ConfigError(f"there is no judge called {name!r}; the judges are {', '.join(JUDGES)}.")
+    if name == "tolerant":
+        check_greedy(sampling)
+        return TolerantJudge(sampling, tolerance or Tolerance())
     if name == "ratio" and not sampling.greedy:
         return RatioJudge(sampling, sampler or KeyedSampler.for_ratio(sampling.seed))
     return MatchJudge(sampling, sampler or KeyedSampler(sampling.seed))
+
+
+def check_greedy(sampling: Sampling) -> None:
+    """Raises: ConfigError where the text is drawn, so that there is no likeliest token to measure from."""
+    if not sampling.greedy:
+        raise ConfigError(
+            f"the lossy judge tolerant measures from the token that greedy decoding takes, and temperature "
+            f"{sampling.temperature:g} draws; set temperature to 0, or leave the judge out, which is match."
+        )
 
 
 class Branches:
@@ -109,10 +152,69 @@ class MatchJudge:
         sampling = self.sampling
         if not sampling.greedy:
             return lambda row: self.sampler.draw(next_law(scores.logits(row), sampling, history), history.n_output)
-        if sampling.edits_logits:
-            return lambda row: best(scores.logits(row), sampling, history)
-        picks: list[int] = scores.argmax().tolist()
-        return picks.__getitem__
+        return _likeliest(sampling, scores, history)
+
+
+def _likeliest(sampling: Sampling, scores: Scores, history: History) -> Callable[[int], int]:
+    """What greedy decoding takes after a row; without processors no row of logits is fetched for it."""
+    if sampling.edits_logits:
+        return lambda row: best(scores.logits(row), sampling, history)
+    picks: list[int] = scores.argmax().tolist()
+    return picks.__getitem__
+
+
+@dataclass(frozen=True, slots=True)
+class TolerantJudge:
+    """Lossy: accepts a draft when it is nearly the token that greedy decoding writes there.
+
+    Where a tree offers that token itself, it is taken; else the likeliest of the branches that are tolerated.
+    Rank and distance are those after the processors, so that a banned token is never accepted.
+    """
+
+    sampling: Sampling
+    tolerance: Tolerance
+
+    def pick(self, scores: Scores, row: int, history: History) -> int:
+        token = _likeliest(self.sampling, scores, history)(row)
+        history.push(token)
+        return token
+
+    def judge(self, draft: Draft, scores: Scores, history: History) -> Verdict:
+        choose = _likeliest(self.sampling, scores, history)
+        branches = Branches(draft)
+        new_ids: list[int] = []
+        path: list[int] = []
+        lossy: list[int] = []
+        row: int | None = 0
+        while row is not None:
+            token = choose(row)
+            child = branches.child(row, token)
+            if child is None and (child := self._tolerated(row, branches, scores, history)) is not None:
+                token = branches.token(child)
+                lossy.append(len(new_ids))
+            history.push(token)
+            new_ids.append(token)
+            path.append(row)
+            row = child
+        return Verdict(tuple(new_ids), tuple(path), tuple(lossy))
+
+    def _tolerated(self, row: int, branches: Branches, scores: Scores, history: History) -> int | None:
+        """The row of the likeliest branch after `row` that is near enough, first come first; None where none is."""
+        offered = branches.after(row)
+        if not offered or self.tolerance.is_none:
+            return None
+        logits = process(scores.logits(row), self.sampling, history)
+        near = [child for child in offered if within(logits, branches.token(child), self.tolerance)]
+        return max(near, key=lambda child: float(logits[branches.token(child)]), default=None)
+
+
+def within(logits: Floats, token: int, tolerance: Tolerance) -> bool:
+    """Whether `token` is near enough to the likeliest. Shapes: logits (V,), after the processors."""
+    own = logits[token]
+    if not np.isfinite(own):
+        return False
+    ahead = np.count_nonzero(logits > own) + np.count_nonzero(logits[:token] == own)
+    return bool(ahead < tolerance.top_n or float(logits.max()) - float(own) < tolerance.margin)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,7 @@ def generate(
                 new_ids, proposed, proposed - len(draft), min(kept, len(verdict.new_ids) - 1), depth, len(block),
                 scores.width, draft.source, draft.match_len,
                 drafted - start, scored - drafted, judged - scored, clock() - judged, finish, logprobs,
+                sum(place < kept for place in verdict.lossy),
             )  # fmt: skip
             policy.learn(round_)
             yield round_

@@ -127,11 +127,13 @@ class Verdict:
     """What a judge lets through: accepted drafts, then one correction or bonus token.
 
     `path[j]` is the row of the block that predicted `new_ids[j]`. Row 0 is the root, so the rows to keep
-    when the first k new ids are emitted are exactly `path[:k]`.
+    when the first k new ids are emitted are exactly `path[:k]`. `lossy` are the places in `new_ids` of drafts that
+    plain decoding would not have written, which only a lossy judge accepts.
     """
 
     new_ids: tuple[int, ...]
     path: tuple[int, ...]
+    lossy: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,8 @@ class Round:
     The first round of a generation is the prefill (`source == "prefill"`): it emits the first root.
     drafted: tokens the drafter proposed; cut: how many of them the policy dropped before scoring.
     accepted: drafts among `new_ids`. depth: tokens committed before the round. rows: scored, the root
-    included; width: rows computed, padding included. Times are seconds of the injected clock.
+    included; width: rows computed, padding included. Times are seconds of the injected clock. lossy: how many of
+    `new_ids` plain decoding would not have written there, always 0 but for a lossy judge.
     """
 
     new_ids: tuple[int, ...]
@@ -168,6 +171,7 @@ class Round:
     commit_s: float = 0.0
     finish: Finish | None = None
     logprobs: tuple[TokenLogprob, ...] | None = None
+    lossy: int = 0
 
     @property
     def evaluated(self) -> int:

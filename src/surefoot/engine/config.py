@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from surefoot.core.errors import ConfigError
-from surefoot.core.judge import JUDGES
+from surefoot.core.judge import JUDGES, LOSSY, Tolerance, check_greedy
 from surefoot.core.sampling import Sampling
 from surefoot.engine import parts
 
@@ -39,6 +39,7 @@ class Config:
     which reads none of the model's own: fp16, int8, int4, or auto (fp16 where it stays small, else int8). `cache` is
     where such a model keeps its keys and values: state (in the runtime), caller (in arrays of ours), or auto (state).
     `draft_gap_s` is a pause before each draft, in seconds, where drafting at once slows the target down.
+    `tolerance` is how far the lossy judge `tolerant` goes; no other judge looks at it.
     """
 
     runtime: Part = field(default_factory=lambda: Part(AUTO))
@@ -46,6 +47,7 @@ class Config:
     policy: Part = field(default_factory=lambda: Part(AUTO))
     sampling: Sampling = field(default_factory=Sampling)
     judge: str = "match"
+    tolerance: Tolerance = field(default_factory=Tolerance)
     seed: int | None = None
     max_tokens: int = 512
     stop: tuple[str, ...] = ()
@@ -67,6 +69,13 @@ class Config:
             )
         if self.judge not in JUDGES:
             raise ConfigError(parts.unknown("judge", self.judge, JUDGES))
+        if self.judge in LOSSY:
+            check_greedy(self.sampling)
+            if self.tolerance.is_none:
+                raise ConfigError(
+                    "the lossy judge tolerant is asked for and nothing is tolerated; set tolerance.top_n above 1 or "
+                    "tolerance.margin above 0, or leave the judge out, which is match."
+                )
         if self.seed is not None and not 0 <= self.seed < 2**64:
             raise ConfigError(f"seed must be a whole number from 0 to 2**64 - 1; got {self.seed}.")
         if not self.plan:
@@ -78,6 +87,14 @@ class Config:
         if self.top_logprobs is not None and not 0 <= self.top_logprobs <= 1000:
             raise ConfigError(f"top_logprobs must be between 0 and 1000; got {self.top_logprobs}.")
 
+    @property
+    def lossy(self) -> str:
+        """Why a text with drafts is not what the model writes by itself, without the word lossy; "" where it is."""
+        if self.judge not in LOSSY:
+            return ""
+        given = f"top_n {self.tolerance.top_n}, margin {self.tolerance.margin:g}"
+        return f"the judge {self.judge} ({given}) accepts drafts that plain decoding would not write"
+
 
 _PARTS: Mapping[str, parts.Kind] = {"runtime": "target", "drafts": "drafter", "policy": "policy"}
 _NOT_SAMPLING = {"seed": "seed", "end_ids": "stop_ids"}
@@ -87,6 +104,7 @@ SHORTCUTS: Mapping[str, str] = {
     "threads": "runtime.threads",
     "device": "runtime.device",
     "ctx_size": "runtime.ctx_size",
+    **{item.name: f"tolerance.{item.name}" for item in fields(Tolerance)},
     **{item.name: f"sampling.{item.name}" for item in fields(Sampling) if item.name not in _NOT_SAMPLING},
 }
 """Names that flags and keyword arguments may use for a place deeper in the tree."""
@@ -108,6 +126,11 @@ def load_config(path: Path | None = None, overrides: Mapping[str, Any] | None = 
         if config.drafts.name == "off" and key.partition(".")[0] == "policy":
             name = key.removesuffix(".name").removeprefix("policy.")
             raise ConfigError(f"{name} decides the length of drafts, and drafts are off; drop one of the two.")
+        # The same for what a file tolerates, while another judge is taken for once.
+        if config.judge not in LOSSY and key.partition(".")[0] == "tolerance":
+            raise ConfigError(
+                f"{key} is of the lossy judge tolerant, and the judge is {config.judge}; drop one of the two."
+            )
     return config
 
 
@@ -154,6 +177,8 @@ def _build(tree: Mapping[str, Any]) -> Config:
             values[key] = _part(key, value)
         elif key == "sampling":
             values[key] = _sampling(value)
+        elif key == "tolerance":
+            values[key] = _tolerance(value)
         elif key in hints:
             values[key] = parts.typed(value, hints[key], key)
         else:
@@ -187,6 +212,16 @@ def _check_auto_policy(options: Mapping[str, Any]) -> None:
                 f"policy.name or --policy; what goes with every policy is {', '.join(known)}."
             )
     parts.make_options(plugin, options, "policy")
+
+
+def _tolerance(value: Any) -> Tolerance:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"tolerance takes a table; got {value!r}.")
+    hints = typing.get_type_hints(Tolerance)
+    for key in value:
+        if key not in hints:
+            raise ConfigError(parts.unknown("setting of tolerance", key, hints))
+    return Tolerance(**{key: parts.typed(item, hints[key], f"tolerance.{key}") for key, item in value.items()})
 
 
 def _sampling(value: Any) -> Sampling:

@@ -180,13 +180,20 @@ class Model:
 
     def policy(self, config: Config | None = None) -> Part:
         """The policy that writes with this configuration, its options as they are used."""
-        return plans.policy_in_use((config or self.config).policy, self.curve is not None, self.row_class)
+        config = config or self.config
+        return plans.policy_in_use(config.policy, self.curve is not None, self._class_for_choices(config))
 
     def workshop(self, config: Config, seed: int | None = None, clock: Clock = time.perf_counter) -> TextWorkshop:
         """What drafters are built with, for one text of this configuration."""
         ends = self.tokenizer.eos_ids | config.stop_ids
         sampling = replace(config.sampling, seed=seed or 0, end_ids=ends)
-        return TextWorkshop(self.shelf, self.target, self.tokenizer, sampling, config.judge, clock, self.row_class)
+        row_class = self._class_for_choices(config)
+        return TextWorkshop(self.shelf, self.target, self.tokenizer, sampling, config.judge, clock, row_class)
+
+    def _class_for_choices(self, config: Config) -> RowClass:
+        """The class of the rows as those who choose drafts have to take it: with a lossy judge other rounds write
+        another text on any rows, so that choices must not hang on the clock."""
+        return plans.weaker(self.row_class, "near-tie") if config.lossy else self.row_class
 
     def generate(
         self,
@@ -333,7 +340,7 @@ class Generation:
             caps=model.target.caps,
             drafter=drafter,
             policy=policy,
-            judge=make_judge(config.judge, sampling),
+            judge=make_judge(config.judge, sampling, tolerance=config.tolerance),
             limits=Limits(config.max_tokens, sampling.end_ids, self._stream.scan),
             clock=clock,
             cancelled=lambda: self._cancelled,

@@ -23,7 +23,8 @@ class Stats:
     proposed, scored, emitted. accepted_per_round: accepted drafts per round; tokens per round are that plus one, but
     for a last round that a stop cut short. decode_s: wall clock of the rounds, drafting, judging and decoding to text
     included, the reader's time excluded. host_share: the part of it outside the runtime's forwards. stalls: forwards
-    that took far longer than others of as many rows, and stalled_s the time lost in them.
+    that took far longer than others of as many rows, and stalled_s the time lost in them. lossy_tokens: accepted
+    drafts that plain decoding would not have written there; 0 but for a lossy judge.
     """
 
     prompt_tokens: int
@@ -41,6 +42,7 @@ class Stats:
     stalls: int
     stalled_s: float
     finish: Finish | None
+    lossy_tokens: int = 0
 
 
 def summarise(n_prompt: int, rounds: Sequence[Round], walls: Sequence[float], finish: Finish | None) -> Stats:
@@ -66,6 +68,7 @@ def summarise(n_prompt: int, rounds: Sequence[Round], walls: Sequence[float], fi
         stalls=len(lost),
         stalled_s=sum(lost),
         finish=finish,
+        lossy_tokens=sum(r.lossy for r in decode),
     )
 
 

@@ -36,7 +36,8 @@ class Row:
     """One arm on one workload at one budget of output tokens: what a table prints. There is no row over workloads.
 
     pairs_used, pairs_left_out: with `prompts` different prompts among the used. same_ids of all_pairs: texts that were
-    token for token those of drafts off, left-out pairs included. baseline_tps, arm_tps: tokens per second after the
+    token for token those of drafts off, left-out pairs included. lossy: drafts with a judge that accepts what plain
+    decoding would not write; no ratio is printed then. baseline_tps, arm_tps: tokens per second after the
     first token, median with interval over the used pairs. ratio: the arm by the baseline; None where `why` says why no
     speed-up is printed. text: the verdict in a sentence. drafts, phases: of the used pairs' texts of the arm; None
     where another engine wrote them.
@@ -51,6 +52,7 @@ class Row:
     prompts: int
     same_ids: int
     all_pairs: int
+    lossy: bool
     baseline_tps: Interval | None
     arm_tps: Interval | None
     ratio: Interval | None
@@ -156,7 +158,8 @@ def _row(
     of = used or pairs
     lengths = {use.id: use.n_tokens for use in run.prompts}
     ratio = stats.grouped_interval([pair.ratio for pair in used], [pair.prompt for pair in used])
-    why = _why_not(pairs, used, arm, gates)
+    lossy = run.lossy if arm.kind == "drafts" else ""
+    why = _why_lossy(lossy, pairs) if lossy else _why_not(pairs, used, arm, gates)
     n_prompts = len({pair.prompt for pair in used})
     same_ids = sum(pair.same_ids for pair in pairs)
     on = [pair.on for pair in used]
@@ -170,6 +173,7 @@ def _row(
         prompts=n_prompts,
         same_ids=same_ids,
         all_pairs=len(pairs),
+        lossy=bool(lossy),
         baseline_tps=stats.median_interval([pair.off.tokens_per_second for pair in used]),
         arm_tps=stats.median_interval([side.tokens_per_second for side in on]),
         ratio=None if why else ratio,
@@ -202,6 +206,12 @@ def _why_not(pairs: Sequence[Pair], used: Sequence[Pair], arm: Arm, gates: Mappi
     if len(used) < stats.MIN_VALUES:
         why.append(f"{len(used)} of {len(pairs)} pairs are left, and {stats.MIN_VALUES} are the least")
     return "; ".join(why)
+
+
+def _why_lossy(lossy: str, pairs: Sequence[Pair]) -> str:
+    """Why no speed-up is printed with a lossy judge: it would be that of another text."""
+    differ = sum(not pair.same_ids for pair in pairs)
+    return f"lossy: {lossy}; the text differs from that without drafts in {differ} of {len(pairs)} pairs"
 
 
 def _vanished(lossless: Gate | None) -> frozenset[int]:

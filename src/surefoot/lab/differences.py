@@ -65,8 +65,10 @@ def first_difference(off: Sequence[int], on: Sequence[int]) -> tuple[int, int | 
 
 
 def may_differ(run: Run) -> frozenset[str]:
-    """The arms whose texts are another engine's, which promises nothing to ours."""
-    return frozenset(arm.label for arm in run.arms if arm.kind == "peer")
+    """The arms whose texts are another engine's, which promises nothing to ours, or those of drafts with a lossy
+    judge."""
+    kinds = ("peer", "drafts") if run.lossy else ("peer",)
+    return frozenset(arm.label for arm in run.arms if arm.kind in kinds)
 
 
 def recorded(gates: Iterable[Gate]) -> tuple[Difference, ...]:
@@ -79,7 +81,9 @@ def recorded(gates: Iterable[Gate]) -> tuple[Difference, ...]:
 
 
 def gate(run: Run, pairs: Iterable[Pair], found: Sequence[Difference]) -> Gate:
-    """The lossless gate over the pairs so far: every text with drafts is that without."""
+    """The lossless gate over the pairs so far: every text with drafts is that without. A lossy judge fails it."""
+    if run.lossy:
+        return _lossy(run, pairs)
     exempt = may_differ(run)
     n_texts = sum(pair.arm not in exempt for pair in pairs)
     real = [each for each in found if each.counts]
@@ -102,6 +106,15 @@ def gate(run: Run, pairs: Iterable[Pair], found: Sequence[Difference]) -> Gate:
     gaps = [each.gap for each in found if each.again != "none" and each.gap is not None]
     details = {"texts": n_texts, "gaps": gaps, "differences": [asdict(each) for each in found]}
     return Gate("lossless", not real, float(len(real)), 0.0, "texts that differ", text, details)
+
+
+def _lossy(run: Run, pairs: Iterable[Pair]) -> Gate:
+    """What the texts are, and that nothing follows from it: equal ones are luck."""
+    ours = {arm.label for arm in run.arms if arm.kind != "peer"}
+    same = [pair.same_ids for pair in pairs if pair.arm in ours]
+    differ = same.count(False)
+    text = f"lossy: {run.lossy}; {differ} of {len(same)} texts with drafts differ from those without"
+    return Gate("lossless", False, float(differ), 0.0, "texts that differ", text, {"texts": len(same), "lossy": True})
 
 
 def _spelled(token: int | None) -> str:

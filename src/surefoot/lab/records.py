@@ -93,6 +93,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
+    @property
+    def lossy(self) -> str:
+        """Why texts with drafts may differ from those without, which a lossy judge leaves in `sampling`; "" where they
+        must not."""
+        return str(self.sampling.get("lossy") or "")
+
     """The outcome of a gate. figure and limit in `unit`; text: one line for people. details: raw facts."""
 
     name: Literal["rows", "lossless", "baseline", "contamination"]

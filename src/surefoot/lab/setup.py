@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -134,7 +134,7 @@ def describe(
         command=tuple(command),
         model={**model.describe(), "identity": models.identity(model.files)},
         machine=machine.describe(PACKAGES),
-        sampling=_sampling(config),
+        sampling=sampling_of(config),
         seed=config.seed or 0,
         arms=tuple(arms),
         prompts=tuple(
@@ -207,12 +207,13 @@ def _shown(value: Any) -> str:
     return "not given" if value is None else str(value)
 
 
-def _sampling(config: Config) -> dict[str, Any]:
+def sampling_of(config: Config) -> dict[str, Any]:
     """The sampling options as JSON has them, with what else decides the text."""
     own = {item.name: getattr(config.sampling, item.name) for item in fields(Sampling)}
     own = {name: value for name, value in own.items() if name not in ("seed", "end_ids")}
     rest = {"judge": config.judge, "stop": config.stop, "stop_ids": config.stop_ids, "raw": config.raw}
-    return {name: _json(value) for name, value in {**own, **rest}.items()}
+    lossy = {"lossy": config.lossy, "tolerance": asdict(config.tolerance)} if config.lossy else {}
+    return {name: _json(value) for name, value in {**own, **rest, **lossy}.items()}
 
 
 def _json(value: Any) -> Any:

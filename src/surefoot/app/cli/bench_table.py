@@ -70,7 +70,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{row.prompt_tokens.low}-{row.prompt_tokens.high}",
         str(row.pairs_used),
         str(row.pairs_left_out),
-        "no speed-up" if row.verdict == "none" else row.verdict,
+        "lossy, no speed-up" if row.lossy else "no speed-up" if row.verdict == "none" else row.verdict,
     )
 
 

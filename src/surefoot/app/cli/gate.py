@@ -102,6 +102,8 @@ def line(outcome: Gate | NotRun, console: Console) -> str:
     if isinstance(outcome, NotRun):
         return f"{outcome.name:<14} {console.styled('not run', '33')}  {errors.as_line(outcome.reason)}"
     word = console.styled("passed ", "32") if outcome.passed else console.styled("FAILED ", "31")
+    if outcome.details.get("lossy"):
+        return f"{outcome.name:<14} {word}  {errors.as_line(outcome.text)}"
     bound = "at least" if outcome.name == "baseline" else "at most"
     figure = f"{outcome.figure:.3g} {outcome.unit} ({bound} {outcome.limit:.3g})"
     told = f"{outcome.name:<14} {word}  {figure}: {errors.as_line(outcome.text)}"

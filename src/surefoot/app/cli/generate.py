@@ -24,7 +24,8 @@ SCHEMA = 1
 class Result:
     """What --json prints. `config` holds nothing of this machine, `model` what runs here.
 
-    seed: None when nothing was drawn. rounds: the prefill first; times in seconds.
+    seed: None when nothing was drawn. rounds: the prefill first; times in seconds. lossy: whether drafts were on and
+    the judge one that accepts what plain decoding would not write; stats.lossy_tokens counts them.
     """
 
     schema: int
@@ -38,6 +39,7 @@ class Result:
     seed: int | None
     stats: Stats
     rounds: Sequence[Round]
+    lossy: bool
 
 
 def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
@@ -143,6 +145,7 @@ def _write_json(model: Model, generation: Generation, context: Context) -> None:
         seed=generation.seed,
         stats=generation.stats(),
         rounds=generation.rounds,
+        lossy=_is_lossy(model.config),
     )
     context.console.write(as_json(result))
 
@@ -168,5 +171,16 @@ def summary(generation: Generation, config: Config, near_ties: bool, interrupted
         ending,
         drafts + (", near ties allowed" if near_ties and config.drafts.name != "off" else ""),
         "greedy" if generation.seed is None else f"seed {generation.seed}",
+        *([_lossy(config, stats)] if _is_lossy(config) else []),
     ]
     return "; ".join(parts) + "."
+
+
+def _is_lossy(config: Config) -> bool:
+    """Whether there were drafts and a judge that accepts what plain decoding would not write."""
+    return bool(config.lossy) and config.drafts.name != "off"
+
+
+def _lossy(config: Config, stats: Stats) -> str:
+    """That this may not be the text of the model, and in how many tokens it showed."""
+    return f"lossy: {config.lossy}, {stats.lossy_tokens} of {stats.output_tokens} tokens here"

@@ -116,7 +116,12 @@ def _add_plan(group: argparse._ArgumentGroup) -> None:
 
 def _add_drafts(group: argparse._ArgumentGroup) -> None:
     _add_parts(group)
-    group.add_argument("--judge", metavar="NAME", help="match (default: same text with and without drafts) or ratio")
+    group.add_argument(
+        "--judge",
+        metavar="NAME",
+        help="match (default: same text with and without drafts), ratio (same law of the text), or tolerant, which is "
+        "lossy: it accepts drafts that plain decoding would not write, up to tolerance.top_n or tolerance.margin",
+    )
     _add_near_ties(group)
 
 

@@ -93,10 +93,13 @@ def run(args: argparse.Namespace, context: Context) -> int:
     """The exit code, once the plan is written."""
     import logging
 
+    from surefoot.lab.tune import check_lossless
+
     # matplotlib tells on stderr that it has no folder for its fonts, or is looking at them: nobody asked.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     size = _size(args)
     config = replace(settings.configure(args), plan="off")
+    check_lossless(config)
     if args.compare and args.samples is not None:
         raise ConfigError("--samples is one file, and --compare measures several configurations; leave one of them out")
     if args.compare:

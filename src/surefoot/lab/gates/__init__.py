@@ -75,6 +75,8 @@ def run(
     Raises: ConfigError for an unknown name; NotEligible where this gate cannot be tried.
     """
     check_names([name])
+    if model.config.lossy:
+        return _lossy(name, model.config.lossy)
     caps = model.target.caps
     if caps.max_rows < 2:
         raise NotEligible(f"{caps.backend} computes one row at a time here, so that no draft can be checked.")
@@ -94,15 +96,24 @@ def run(
 def class_shown(gate: Gate, known: RowClass) -> RowClass | None:
     """The class of the rows that this outcome leaves of `known`, where it leaves less; else None.
 
-    A text that differs says as much of its rows as a row does: a single difference is the end of identical.
+    A text that differs says as much of its rows as a row does: a single difference is the end of identical. With a
+    lossy judge texts differ by design and say nothing.
     """
     shown: RowClass = known
+    if gate.details.get("lossy"):
+        return None
     if gate.name == "rows":
         shown = gate.details["row_class"]
     elif gate.name == "lossless" and gate.details.get("gaps"):
         shown = "near-tie" if max(gate.details["gaps"]) < 2 * rows.LIMIT_DELTA else "row-dependent"
     weakest = plans.weaker(shown, known)
     return weakest if weakest != known else None
+
+
+def _lossy(name: str, why: str) -> Gate:
+    """Failed, untried: what a gate proves is that drafts change nothing, and with this judge they may."""
+    text = f"lossy: {why}, so no gate passes with it; leave the judge out, which is match"
+    return Gate(name, False, 1.0, 0.0, "lossy judges", text, {"lossy": True})  # type: ignore[arg-type]
 
 
 def near_tie_below(model: Model) -> float:

@@ -93,7 +93,7 @@ def _parts(runs: Sequence[NamedRun]) -> Iterator[str]:
 
 
 _SPEED: tuple[_Column, ...] = (
-    ("verdict", False, lambda row: words.WORDS[row.verdict]),
+    ("verdict", False, words.verdict),
     ("ratio", True, lambda row: numbers.estimate(row.ratio)),
     ("95 % interval", True, lambda row: row.why if row.ratio is None else numbers.limits(row.ratio)),
     ("off tok/s", True, lambda row: numbers.estimate(row.baseline_tps)),

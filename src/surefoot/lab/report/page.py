@@ -191,15 +191,18 @@ def settings(runs: Sequence[NamedRun]) -> tuple[tuple[str, tuple[str, ...]], ...
 
 
 def _same_text(analysis: Analysis) -> Iterator[Check]:
-    """Our own arms promise the text of drafts off; another engine promises nothing, and a difference is only told."""
-    for name, kinds in (("same text", ("drafts", "off")), ("peer's text", ("peer",))):
-        rows = [row for row in analysis.rows if row.kind in kinds]
+    """Our own arms promise the text of drafts off; another engine and a lossy judge promise nothing, and what their
+    texts are is only told."""
+    groups: dict[str, list[Row]] = {"same text": [], "lossy text": [], "peer's text": []}
+    for row in analysis.rows:
+        groups["lossy text" if row.lossy else "peer's text" if row.kind == "peer" else "same text"].append(row)
+    for name, rows in groups.items():
         pairs, same = sum(row.all_pairs for row in rows), sum(row.same_ids for row in rows)
         if pairs:
             lossless = analysis.gates.get("lossless")
             bad = False if name == "same text" and not (lossless and lossless.passed) else None
             text = f"{numbers.count(same)} of {numbers.some(pairs, 'pair')} wrote the same tokens on both sides"
-            yield Check(True if same == pairs else bad, name, text)
+            yield Check(True if same == pairs and name != "lossy text" else bad, name, text)
 
 
 def _block(run: str, rows: Sequence[Row], places: Order) -> Block:
@@ -227,7 +230,7 @@ def _figure(row: Row | None) -> Figure | None:
     return Figure(
         glyph=words.GLYPHS[row.verdict],
         verdict=row.verdict,
-        word=words.WORDS[row.verdict],
+        word=words.verdict(row),
         ratio=numbers.estimate(row.ratio),
         limits=numbers.limits(row.ratio),
         tokens_per_round=numbers.fixed(row.drafts.tokens_per_round) if row.drafts else "",

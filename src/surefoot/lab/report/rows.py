@@ -85,7 +85,8 @@ def _speed(analysis: Analysis) -> _Rows:
         yield {
             **_place(row),
             "kind": row.kind,
-            "verdict": words.WORDS[row.verdict],
+            "verdict": words.verdict(row),
+            "lossy": row.lossy,
             **_interval("ratio", row.ratio),
             **_interval("baseline_tok_per_s", row.baseline_tps),
             **_interval("arm_tok_per_s", row.arm_tps),

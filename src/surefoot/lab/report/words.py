@@ -35,6 +35,11 @@ _ONE: Mapping[Word, str] = {
 _ORDER: tuple[Word, ...] = ("faster", "no difference", "undecided", "slower", "none")
 
 
+def verdict(row: Row) -> str:
+    """The verdict of a row in words; a lossy one has none and says so."""
+    return f"{WORDS[row.verdict]} (lossy)" if row.lossy else WORDS[row.verdict]
+
+
 def headline(rows: Sequence[Row]) -> tuple[Word | None, str]:
     """The verdict that all rows share, or None, and what to call it."""
     found = {row.verdict for row in rows}

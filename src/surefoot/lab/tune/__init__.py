@@ -10,6 +10,6 @@ compare  several runtimes, weights and settings of one model
 from __future__ import annotations
 
 from surefoot.lab.tune.kept import Begin, Kept
-from surefoot.lab.tune.run import FULL, QUICK, Size, Step, Tuned, World, tune
+from surefoot.lab.tune.run import FULL, QUICK, Size, Step, Tuned, World, check_lossless, tune
 
-__all__ = ["FULL", "QUICK", "Begin", "Kept", "Size", "Step", "Tuned", "World", "tune"]
+__all__ = ["FULL", "QUICK", "Begin", "Kept", "Size", "Step", "Tuned", "World", "check_lossless", "tune"]

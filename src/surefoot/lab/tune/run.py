@@ -15,7 +15,7 @@ from surefoot.core.payoff import Outlook, outlook
 from surefoot.core.plateaus import Staircase, staircase
 from surefoot.core.ports import Clock
 from surefoot.engine import plans
-from surefoot.engine.config import Part
+from surefoot.engine.config import Config, Part
 from surefoot.engine.generator import Model
 from surefoot.engine.plans import Plan, RowFinding, SweepFacts, Workload
 from surefoot.lab import validity
@@ -104,6 +104,15 @@ class Tuned:
     resumed: bool
 
 
+def check_lossless(config: Config) -> None:
+    """Raises: ConfigError for a lossy judge: a plan is about drafts that change no token, and never chooses one."""
+    if config.lossy:
+        raise ConfigError(
+            f"nothing is tuned with a lossy judge: {config.lossy}, and a plan is about drafts that change no token; "
+            "leave the judge out, which is match."
+        )
+
+
 def tune(
     model: Model,
     size: Size,
@@ -119,8 +128,10 @@ def tune(
     """The plan of this model, measured now, and written where every other command finds it.
 
     samples_to: where everything that was measured goes, sample by sample; None keeps nothing but the plan.
-    Raises: NotEligible where drafts would change the text, which the plan then says, or nothing can be measured.
+    Raises: NotEligible where drafts would change the text, which the plan then says, or nothing can be measured;
+    ConfigError for a lossy judge.
     """
+    check_lossless(model.config)
     owner = plans.owner_of(model.files, model.target.caps, model.config)
     before = plans.find(owner, "auto", cache_dir).plan
     resumed, began = kept.resumed, world.clock()
