@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any, TypeVar
 
 from surefoot.lab.machine import describe
+from surefoot.lab.stats import median_interval
 
 SCHEMA = 1
 RECORDS = Path(__file__).resolve().parent / "records"
@@ -24,23 +25,10 @@ def timed(action: Callable[[], Result]) -> tuple[float, Result]:
     return time.perf_counter() - start, result
 
 
-def median(samples: Sequence[float]) -> float:
-    """The middle sample, or the mean of the two in the middle."""
-    ordered, half = sorted(samples), len(samples) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
-
-
-def interval(samples: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
-    """An interval that holds the median with at least that confidence, from the ordered samples alone.
-
-    Source: the binomial law of how many samples lie below the median; the narrowest symmetric pair of order statistics.
-    """
-    ordered, n = sorted(samples), len(samples)
-    below, rank = 0.0, 0
-    while rank < n // 2 and below + math.comb(n, rank) / 2**n <= (1 - confidence) / 2:
-        below += math.comb(n, rank) / 2**n
-        rank += 1
-    return ordered[max(rank - 1, 0)], ordered[n - max(rank, 1)]
+def interval(samples: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of the median from the ordered samples alone; of fewer than 6, their range."""
+    found = median_interval(samples)
+    return (found.low, found.high) if found else (min(samples), max(samples))
 
 
 def summary(samples: Sequence[float]) -> dict[str, Any]:
