@@ -5,8 +5,8 @@
 Runs `surefoot bench smollm2-135m` and, once a third of its pairs are on the disk, starts processes that compute without
 end; once two thirds are, it ends them. The run must name the contention, leave out every pair that lay wholly inside
 it, and say so at once on stderr. What it said of each pair goes to benchmarks/records/competing_load.json, the record
-of the run itself beside it. Exit code 1 where the run did not notice, or where others used the machine all the time. Texts
-are short, so that it takes about two minutes where the model writes 25 tokens per second.
+of the run itself beside it. Exit code 1 where the run did not notice, or where others used the machine all the time.
+Texts are short, so that it takes a few minutes on two cores.
 """
 
 from __future__ import annotations
