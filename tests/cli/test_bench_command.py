@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from cli_run import Done, assert_refused, start, wait
 
 from surefoot.app.cli.main import main
+from surefoot.engine import plans
 from surefoot.lab import store
 from surefoot.lab.plan import plan
 from surefoot.lab.records import Pair, Reference
@@ -158,6 +160,36 @@ def test_a_run_does_not_go_on_with_another_model(whole: tuple[Done, Path], tiny:
     done = bench("--resume", record)
     assert_refused(done, USAGE, "cannot go on", "identity", "begin a new one")
     assert store.load(record).resumed == ()
+
+
+def test_a_run_goes_on_under_its_own_plan(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when the model was tuned anew meanwhile, or its plan is gone; one that was changed in the record is none."""
+    monkeypatch.setenv("SUREFOOT_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    with redirect_stdout(io.StringIO()):
+        assert main(["tune", str(tiny), *TOY[:-1], "--quick", "--rows", "3", "--depths", "20", "--despite-noise"]) == 0
+    (plan_file,) = (tmp_path / "cache" / "plans").glob("*.json")
+    record = tmp_path / "run.jsonl"
+    done = bench(tiny, *TOY, "--workloads", "chat", "--tokens", "12", "--pairs", "2", "--out", record)
+    assert done.code == 0, done
+    begun = store.load(record)
+    assert [arm.label for arm in begun.run.arms] == ["ngram/goodput:reproducible=false"]
+    assert begun.run.plan is not None
+    assert begun.run.plan == json.loads(plan_file.read_text(encoding="utf-8"))
+
+    lines = record.read_bytes().splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith(b'{"kind":"end"')]
+    until = next(at for at, line in enumerate(kept) if line.startswith(b'{"kind":"pair"')) + 1
+    another = plans.load(plan_file)
+    for leave in (lambda: plans.save(replace(another, when="2026-02-02T00:00:00Z"), plan_file), plan_file.unlink):
+        record.write_bytes(b"".join(kept[:until]))
+        leave()
+        assert bench("--resume", record).code == 0
+        assert without_times(store.load(record).pairs) == without_times(begun.pairs)
+        assert store.load(record).run == begun.run
+
+    record.write_bytes(b"".join(kept[:until]).replace(b'"turns":', b'"turns":1', 1))
+    assert_refused(bench("--resume", record), USAGE, "cannot go on", "plan in its record", "changed", "begin a new one")
 
 
 def test_both_sides_draw_the_same_text_and_the_document_says_all(tiny: Path, tmp_path: Path) -> None:

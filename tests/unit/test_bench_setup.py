@@ -129,7 +129,9 @@ def test_every_field_of_a_run_is_compared_or_known_to_change() -> None:
     """So that a field that is added later is not forgotten here."""
     from dataclasses import fields
 
-    free = {"schema", "when", "command", "workloads"}  # the prompts hold what the workloads are made of
+    # The prompts hold what the workloads are made of, what is counted follows from the command, and the run goes on
+    # under the plan that it began with.
+    free = {"schema", "when", "command", "workloads", "plan", "counting"}
     compared = {
         "surefoot",
         "model",

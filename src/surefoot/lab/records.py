@@ -69,9 +69,11 @@ class Run:
     """What was run, on what, with what: everything that decides the numbers.
 
     when: UTC, ISO 8601. command: the arguments of the command line that repeats it. model: `Model.describe()`, with
-    `identity`, the hash of the weights. machine: `lab.machine.describe()`. sampling: as in the configuration. budgets:
-    output tokens per text. band: baseline tokens per second, lowest and highest, that the user gave; None where it is
-    found from the references. workloads: the identity hash of each. counting: None where pairs are measured.
+    `identity`, the hash of the weights. plan: the one that decided, as its file has it, so that the run can go on under
+    it after another has taken its place; None where there was none. machine: `lab.machine.describe()`. sampling: as in
+    the configuration. budgets: output tokens per text. band: baseline tokens per second, lowest and highest, that the
+    user gave; None where it is found from the references. workloads: the identity hash of each. counting: None where
+    pairs are measured.
     """
 
     schema: int
@@ -88,17 +90,18 @@ class Run:
     budgets: Sequence[int]
     pairs_wanted: int
     band: tuple[float, float] | None = None
+    plan: Mapping[str, Any] | None = None
     counting: Counting | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Gate:
     @property
     def lossy(self) -> str:
         """Why texts with drafts may differ from those without, which a lossy judge leaves in `sampling`; "" where they
         must not."""
         return str(self.sampling.get("lossy") or "")
 
+
+@dataclass(frozen=True, slots=True)
+class Gate:
     """The outcome of a gate. figure and limit in `unit`; text: one line for people. details: raw facts."""
 
     name: Literal["rows", "lossless", "baseline", "contamination"]

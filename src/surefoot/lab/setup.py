@@ -16,7 +16,7 @@ from surefoot.core.errors import ConfigError
 from surefoot.core.ports import Clock
 from surefoot.core.sampling import Sampling
 from surefoot.core.types import Ids
-from surefoot.engine import models
+from surefoot.engine import models, plans
 from surefoot.engine.config import Config
 from surefoot.engine.generator import Model
 from surefoot.lab import gates, machine, workloads
@@ -104,6 +104,16 @@ def check(model: Model, config: Config, arms: Sequence[Arm], prompts: Mapping[st
                 raise ConfigError(f"prompt {name}: {error}") from error
 
 
+def as_begun(model: Model, run: Run) -> Model:
+    """The model under the plan that the run began with, whichever its own is by now. Raises: ConfigError."""
+    if run.plan is None:
+        return replace(model, found=plans.Found())
+    try:
+        return replace(model, found=plans.Found(plans.read(run.plan)))
+    except ConfigError as error:
+        raise ConfigError(f"the run cannot go on: of the plan in its record, {error}; begin a new one") from error
+
+
 def encode(model: Model, prompts: Sequence[Prompt], raw: bool) -> dict[str, Ids]:
     """The ids of each prompt, by its name. Raises: ConfigError that names the prompt."""
     encoded = {}
@@ -145,6 +155,7 @@ def describe(
         budgets=wanted.budgets,
         pairs_wanted=wanted.pairs,
         band=wanted.band,
+        plan=plans.document(model.plan) if model.plan else None,
     )
 
 

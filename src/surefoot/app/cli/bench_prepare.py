@@ -18,6 +18,7 @@ from surefoot.core.errors import ConfigError, NotEligible
 from surefoot.core.types import Ids
 from surefoot.engine.config import Config
 from surefoot.engine.generator import Model
+from surefoot.engine.plans.find import OFF
 from surefoot.lab import arms as arm_texts
 from surefoot.lab import gates, machine, setup, tuning, validity, workloads
 from surefoot.lab.gates.baseline import LIMIT
@@ -67,6 +68,8 @@ def prepare(args: argparse.Namespace, context: Context, command: Sequence[str], 
     if args.model is None:
         raise ConfigError("there is no MODEL: name a folder, a GGUF file, a Hub id or smollm2-135m")
     config = _config(args)
+    if before is not None:  # the run goes on under the plan in its record, whatever lies in the cache by now
+        config = replace(config, plan=OFF)
     arms = _arms(args, config)
     prompt_set = options.prompt_set(args.prompts)
     wanted, prompts = _wanted(args, prompt_set)
@@ -74,6 +77,8 @@ def prepare(args: argparse.Namespace, context: Context, command: Sequence[str], 
         for note in prompt_set.notes:
             context.console.note(errors.as_line(note))
     model = load_model(args.model, config, context)
+    if before is not None:
+        model = setup.as_begun(model, before)
     config = replace(config, policy=model.policy(config))
     arms = _arms(args, config)
     defer_interrupts(context)

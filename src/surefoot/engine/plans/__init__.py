@@ -9,7 +9,7 @@ padding  how many rows to compute, by the curve
 
 from __future__ import annotations
 
-from surefoot.engine.plans.file import digest_of, load, save
+from surefoot.engine.plans.file import digest_of, document, load, read, save
 from surefoot.engine.plans.find import Found, demote, find, path_of
 from surefoot.engine.plans.owner import Owner, difference, owner_of
 from surefoot.engine.plans.padding import padding
@@ -38,12 +38,14 @@ __all__ = [
     "demote",
     "difference",
     "digest_of",
+    "document",
     "find",
     "load",
     "owner_of",
     "padding",
     "path_of",
     "policy_in_use",
+    "read",
     "save",
     "weaker",
 ]

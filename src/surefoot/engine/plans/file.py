@@ -28,8 +28,7 @@ _WIDE = 110
 
 def save(plan: Plan, path: Path) -> None:
     """Nothing; the file holds the plan, whole. Raises: ConfigError where the disk refuses."""
-    document = _plain(without_samples(plan))
-    text = _readable({**document, "digest": _digest(document)}) + "\n"
+    text = _readable(document(plan)) + "\n"
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,21 +49,35 @@ def load(path: Path) -> Plan:
     Raises: ConfigError, one sentence with the reason and the command that makes a new one, for a file that is no plan,
     is of another schema, or was changed since it was written.
     """
-    document = _document(path)
+    found = _parsed(path)
+    try:
+        return read(found)
+    except ConfigError as error:
+        _refuse(path, str(error), found)
+
+
+def document(plan: Plan) -> dict[str, Any]:
+    """The plan as its file has it: plain values, and the digest that tells whether they were changed."""
+    values: dict[str, Any] = _plain(without_samples(plan))
+    return {**values, "digest": _digest(values)}
+
+
+def read(document: Mapping[str, Any]) -> Plan:
+    """The plan of a document.
+
+    Raises: ConfigError, half a sentence, for one that is of another schema, was changed, or is none.
+    """
     schema = document.get("schema")
     if schema != SCHEMA or isinstance(schema, bool):
         age = "an older" if isinstance(schema, int) and schema < SCHEMA else "another"
-        _refuse(path, f"it is of {age} schema ({_shown(schema)}, and this Surefoot reads {SCHEMA})", document)
-    digest = document.pop("digest", None)
-    if digest != _digest(document):
-        _refuse(path, "it was changed since it was written, so its figures are nobody's measurements", document)
-    try:
-        plan = _read(Plan, document, "the plan")
-        assert isinstance(plan, Plan)
-        if plan.curve is not None:
-            _check(plan.curve)
-    except ConfigError as error:
-        _refuse(path, str(error), document)
+        raise ConfigError(f"it is of {age} schema ({_shown(schema)}, and this Surefoot reads {SCHEMA})")
+    values = {name: value for name, value in document.items() if name != "digest"}
+    if document.get("digest") != _digest(values):
+        raise ConfigError("it was changed since it was written, so its figures are nobody's measurements")
+    plan = _read(Plan, values, "the plan")
+    assert isinstance(plan, Plan)
+    if plan.curve is not None:
+        _check(plan.curve)
     return plan
 
 
@@ -81,7 +94,7 @@ def without_samples(plan: Plan) -> Plan:
     return replace(plan, curve=replace(plan.curve, points=points))
 
 
-def _document(path: Path) -> dict[str, Any]:
+def _parsed(path: Path) -> dict[str, Any]:
     def refuse(word: str) -> NoReturn:
         raise ValueError(f"it holds the number {word}")
 
