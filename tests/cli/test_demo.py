@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-from cli_run import start, surefoot, wait
+from cli_run import environment, start, surefoot, wait
 
 pytestmark = pytest.mark.model
 
@@ -45,3 +48,29 @@ def test_a_token_that_differs_is_named_and_the_exit_code_is_1() -> None:
     assert done.code == 1, done
     assert "different from token" in done.out
     assert "apart" in done.out
+
+
+NO_NETWORK = """
+import sys
+def refuse(event, arguments):
+    if event == "socket.getaddrinfo" or (event == "socket.connect" and isinstance(arguments[1], tuple)):
+        raise OSError(101, "the test allows no network")
+sys.addaudithook(refuse)
+"""
+"""Python runs it at the start of every process, those that the command starts among them."""
+
+
+def test_a_second_run_needs_no_network(tmp_path: Path) -> None:
+    first = surefoot("demo", "--max-tokens", 4, "--json")
+    assert first.code == 0, first
+    (tmp_path / "sitecustomize.py").write_text(NO_NETWORK)
+    without = {"PYTHONPATH": str(tmp_path), "HF_HUB_OFFLINE": "0"}
+    tried = subprocess.run(
+        [sys.executable, "-c", "import socket; socket.create_connection(('127.0.0.1', 9))"],
+        env=environment(**without), capture_output=True, text=True,
+    )  # fmt: skip
+    assert "the test allows no network" in tried.stderr
+    again = surefoot("demo", "--max-tokens", 4, "--json", env=without)
+    assert again.code == 0, again
+    texts = [[pair["on"]["ids"] for pair in json.loads(done.out)["pairs"]] for done in (first, again)]
+    assert texts[0] == texts[1]
