@@ -109,6 +109,37 @@ def written(model: Model, **changes: Any) -> tuple[list[int], int, int]:
     return generation.ids, sum(r.accepted for r in rounds), sum(r.evaluated for r in rounds)
 
 
+def test_a_draft_model_that_is_the_target_takes_its_weights(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the same runtime with the same options, however its folder is written; else it is loaded for itself."""
+    pytest.importorskip("torch", reason="the target runs on transformers")
+    from surefoot.targets import hf
+
+    builds, plugin = list[Any](), hf.PLUGIN
+
+    def build(options: Any, path: Any) -> Any:
+        builds.append(options)
+        return plugin.build(options, path)
+
+    monkeypatch.setattr(hf, "PLUGIN", replace(plugin, build=build))
+
+    def loaded(**drafts: Any) -> Model:
+        builds.clear()
+        named = {"model": f"{tiny}/../{tiny.name}", "runtime": "hf", "threads": 1, "confidence": 0.0, **drafts}
+        return library.load(
+            str(tiny), runtime="hf", threads=1, raw=True, drafts="model", policy="fixed", draft_len=5,
+            **{f"drafts.{key}": value for key, value in named.items()},
+        )  # fmt: skip
+
+    shared = loaded()
+    assert len(builds) == 1
+    ids, n_accepted, n_evaluated = written(shared)
+    assert len(builds) == 1
+    assert n_accepted == n_evaluated > 20
+    apart = loaded(runtime_options={"dtype": "float32"})
+    assert [options.dtype for options in builds] == ["auto", "float32"]
+    assert written(apart)[0] == ids
+
+
 @pytest.mark.parametrize("runtime", ["hf", "openvino"])
 def test_any_runtime_drafts_for_transformers(tiny: Path, runtime: str) -> None:
     """A random model's likeliest tokens lie far apart, so two runtimes with the same weights write the same."""

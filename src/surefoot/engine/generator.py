@@ -67,10 +67,15 @@ def load(
     return loaded
 
 
-def _chosen(model: str, config: Config, cache_dir: Path, progress: Progress | None) -> Model:
-    """The model on the runtime that was asked for, or on the first one that can run it."""
+def _chosen(
+    model: str, config: Config, cache_dir: Path, progress: Progress | None, shelf: Shelf | None = None
+) -> Model:
+    """The model on the runtime that was asked for, or on the first one that can run it.
+
+    shelf: of the model that it is loaded beside, if it is a second one.
+    """
     if config.runtime.name != "auto":
-        return _load(model, config, config.runtime.name, cache_dir, progress)
+        return _load(model, config, config.runtime.name, cache_dir, progress, shelf)
     known = parts.names("target")
     installed = [name for name, runtime in RUNTIMES.items() if name in known and any(map(find_spec, runtime.modules))]
     if not installed:
@@ -82,7 +87,7 @@ def _chosen(model: str, config: Config, cache_dir: Path, progress: Progress | No
             refusals.append(f"{name}: it has no option {foreign[0]}")
             continue
         try:
-            return replace(_load(model, config, name, cache_dir, progress), passed_over=tuple(refusals))
+            return replace(_load(model, config, name, cache_dir, progress, shelf), passed_over=tuple(refusals))
         except (NotEligible, ConfigError) as error:
             later = installed[installed.index(name) + 1 :]
             if isinstance(error, ConfigError) and not any(_reads_more(other, name) for other in later):
@@ -102,7 +107,9 @@ def _foreign_options(config: Config, runtime: str) -> list[str]:
     return [name for name in config.runtime.options if name not in known]
 
 
-def _load(model: str, config: Config, name: str, cache_dir: Path, progress: Progress | None) -> Model:
+def _load(
+    model: str, config: Config, name: str, cache_dir: Path, progress: Progress | None, shelf: Shelf | None
+) -> Model:
     known = RUNTIMES.get(name)
     try:
         files = models.resolve(model, cache_dir, formats=known.reads if known else models.FORMATS, progress=progress)
@@ -123,21 +130,28 @@ def _load(model: str, config: Config, name: str, cache_dir: Path, progress: Prog
         )
     elif name == "hf" and files.format == "gguf":
         path = merged_gguf(files, cache_dir)
-    tokenizer = load_tokenizer(files)
-    target: Target = plugin.build(options, path)
-    if tokenizer.vocab_size > target.caps.vocab_size:
-        raise NotEligible(
-            f"the tokenizer of {model} has {tokenizer.vocab_size} tokens and the model only {target.caps.vocab_size}; "
-            "they do not belong together."
-        )
+    identity = models.identity(files)
 
     def beside(other: str, its: Config) -> tuple[Target, Tokenizer]:
-        second = load(other, its, cache_dir=cache_dir, progress=progress)
+        second = _chosen(other, its, cache_dir, progress, own)
         return second.target, second.tokenizer
 
+    def opened() -> tuple[Target, Tokenizer]:
+        tokenizer = load_tokenizer(files)
+        target: Target = plugin.build(options, path)
+        if tokenizer.vocab_size > target.caps.vocab_size:
+            raise NotEligible(
+                f"the tokenizer of {model} has {tokenizer.vocab_size} tokens and the model only "
+                f"{target.caps.vocab_size}; they do not belong together."
+            )
+        return target, tokenizer
+
+    own = shelf or Shelf(beside, identity)
+    # A second model that is the first one, with the same settings, takes its weights: sessions share them.
+    target, tokenizer = own.kept(("weights", name, str(path.resolve()), identity, repr(options)), opened)
     config = replace(config, runtime=Part(name, config.runtime.options))
     found = plans.find(plans.owner_of(files, target.caps, config), config.plan, cache_dir)
-    return Model(files, path, target, tokenizer, config, shelf=Shelf(beside, models.identity(files)), found=found)
+    return Model(files, path, target, tokenizer, config, shelf=own, found=found)
 
 
 @dataclass(frozen=True, slots=True)
