@@ -187,9 +187,15 @@ def row(**changed: Any) -> bytes:
 GOOD = row()
 
 MALFORMED: dict[str, tuple[str, bytes, str]] = {
-    "empty": ("p.jsonl", b"", "holds no prompt"),
+    "empty": ("p.jsonl", b"", "holds no prompt; a line reads {.question_id.: "),
     "blank lines only": ("p.jsonl", b"\n \n\n", "holds no prompt"),
-    "not json": ("p.jsonl", GOOD + b"why is the sky blue?\n", "line 2 of .* is not JSON"),
+    "not json": (
+        "p.jsonl",
+        GOOD + b"why is the sky blue?\n",
+        r"line 2 of .* is not JSON \(Expecting value, character 1\)",
+    ),
+    "not json, by another ending": ("P.JSONL", GOOD + b"why is the sky blue?\n", "line 2 of .* is not JSON"),
+    "a table": ("p.csv", b"id,prompt\n1,Why?\n", "is a table: write its prompts as JSON Lines"),
     "cut": ("p.jsonl", GOOD + row(question_id=2)[:-9], "line 2 of .* is not JSON"),
     "a pretty object": ("p.jsonl", json.dumps(json.loads(GOOD), indent=1).encode(), "line 1 of .* is not JSON"),
     "a list": ("p.jsonl", b'["Why?"]\n', "line 1 of .* must be an object with question_id, category and turns"),
@@ -206,7 +212,7 @@ MALFORMED: dict[str, tuple[str, bytes, str]] = {
     "id twice": (
         "p.jsonl",
         GOOD + row(question_id=2) + row(question_id="1"),
-        'line 3 of .* has the question_id "1" of line 1',
+        'line 3 of .* has the question_id "1" of line 1: give each line its own',
     ),
     "id of many characters": ("p.jsonl", row(question_id="x" * 101), "is no name of at most 100 printable characters"),
     "no category": ("p.jsonl", row(category=...), "line 1 of .*: category must be a name, and it is not there"),

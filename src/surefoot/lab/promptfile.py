@@ -22,6 +22,9 @@ UNFETCHED = "FULL BENCHMARK DATA SHOULD BE FETCHED"
 
 _LAYOUT = '{"question_id": "1", "category": "chat", "turns": ["What is a stair?"]}'
 
+_TABLES = (".csv", ".tsv")
+"""Endings that would be taken for one long text."""
+
 _FORMATS = (
     (b"\x1f\x8b", "is compressed with gzip: unpack it first"),
     (b"PK\x03\x04", "is a zip archive: unpack it first"),
@@ -54,11 +57,14 @@ def entries(path: Path) -> list[Entry]:
         data = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-    if path.suffix == ".jsonl":
+    ending = path.suffix.lower()
+    if ending == ".jsonl":
         return json_lines(data, str(path))
+    if ending in _TABLES:
+        raise ConfigError(f"{path} is a table: write its prompts as JSON Lines (.jsonl); a line reads {_LAYOUT}")
     name = path.stem
     text = _text(data, str(path))
-    if path.suffix != ".json":
+    if ending != ".json":
         if not text.strip():
             raise ConfigError(f"{path} holds no text")
         return [Entry(name, name, text)]
@@ -79,11 +85,13 @@ def json_lines(data: bytes, where: str) -> list[Entry]:
         here = f"line {number} of {where}"
         entry = _entry(_parse(line, here), here)
         if entry.id in lines:
-            raise ConfigError(f"{here} has the question_id {_show(entry.id)} of line {lines[entry.id]}")
+            raise ConfigError(
+                f"{here} has the question_id {_show(entry.id)} of line {lines[entry.id]}: give each line its own"
+            )
         lines[entry.id] = number
         found.append(entry)
     if not found:
-        raise ConfigError(f"{where} holds no prompt")
+        raise ConfigError(f"{where} holds no prompt; a line reads {_LAYOUT}")
     return found
 
 
@@ -180,7 +188,8 @@ def _parse(text: str, where: str) -> Any:
         value = json.loads(text, parse_constant=refuse)
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as error:
-        raise ConfigError(f"{where} is not JSON ({error.msg}, line {error.lineno} character {error.colno})") from error
+        at = f"line {error.lineno} character {error.colno}" if "\n" in text else f"character {error.colno}"
+        raise ConfigError(f"{where} is not JSON ({error.msg}, {at})") from error
     except UnicodeEncodeError as error:
         raise ConfigError(
             f"{where} holds half a character (an unpaired surrogate), which no tokenizer reads"
