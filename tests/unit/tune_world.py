@@ -56,6 +56,10 @@ class Timed:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
+    def prefill(self, ids: Ids) -> Any:
+        self._machine.now += self._machine.prefill_s(len(ids))
+        return self._inner.prefill(ids)
+
     def extend(self, block: Ids, parents: Sequence[int] | None = None, width: int | None = None) -> Any:
         self._machine.spend(self._machine.cost(len(block) if width is None else width, self._inner.length))
         return self._inner.extend(block, parents, width)
@@ -66,6 +70,7 @@ class Machine:
     """A processor with a clock of its own. pace: how many times slower at a moment; noise: of each round."""
 
     cost: Callable[[int, int], float] = truth
+    prefill_s: Callable[[int], float] = lambda tokens: 0.0
     pace: Callable[[float], float] = lambda now: 1.0
     noise: float = 0.0
     row_class: RowClass = "identical"
