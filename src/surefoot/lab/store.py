@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import BinaryIO
 
 from surefoot.core.errors import ConfigError
 from surefoot.lab import codec
+from surefoot.lab.append import AppendFile, sync_directory
 from surefoot.lab.records import Counted, End, Gate, Pair, Record, Reference, Resumed, Run
 
 MAX_LINE_BYTES = 64 * 2**20
@@ -54,10 +54,9 @@ class Store:
     `loaded` is what the file held when it was opened, its torn tail taken off.
     """
 
-    def __init__(self, file: io.FileIO, path: Path, loaded: Loaded, size: int) -> None:
+    def __init__(self, file: AppendFile, loaded: Loaded) -> None:
         self._file = file
-        self._size = size
-        self.path = path
+        self.path = file.path
         self.loaded = loaded
 
     @classmethod
@@ -72,10 +71,9 @@ class Store:
             raise ConfigError(f"{path} is there already: resume that run, or give another file name") from error
         except OSError as error:
             raise ConfigError(f"{path} cannot be made: {error.strerror}") from error
-        lock(file, path)
-        store = cls(file, path, Loaded(run, (), (), (), (), None, False), 0)
+        store = cls(AppendFile(file, path), Loaded(run, (), (), (), (), None, False))
         try:
-            store._write(run)
+            store._file.append(codec.encode(run))
             sync_directory(path.parent)
         except BaseException:
             store.close()
@@ -89,18 +87,14 @@ class Store:
         Raises: ConfigError when it cannot be read, holds something else, or another process writes it.
         """
         try:
-            file = io.FileIO(path, "r+")
+            file = AppendFile(io.FileIO(path, "r+"), path)
         except OSError as error:
             raise ConfigError(f"{path} cannot be opened: {error.strerror}") from error
         try:
-            lock(file, path)
-            reader = io.BufferedReader(file)
-            loaded, size = _read(reader, path)
-            reader.detach()
-            if loaded.cut:
-                file.truncate(size)
-                os.fsync(file.fileno())
-            return cls(file, path, loaded, size)
+            with file.reading() as content:
+                loaded, size = _read(content, path)
+            file.keep(size)
+            return cls(file, loaded)
         except BaseException:
             file.close()
             raise
@@ -113,7 +107,7 @@ class Store:
         """
         if isinstance(record, Run):
             raise ConfigError(f"{self.path} holds a run already: a record file has one")
-        self._write(record)
+        self._file.append(codec.encode(record))
 
     def close(self) -> None:
         """Nothing; the lock is given back."""
@@ -126,19 +120,6 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _write(self, record: Record) -> None:
-        line = codec.encode(record)
-        try:
-            self._file.seek(self._size)
-            rest = memoryview(line)
-            while rest:
-                rest = rest[self._file.write(rest) :]
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            self._file.truncate(self._size)
-            raise ConfigError(f"{self.path} cannot be written: {error.strerror}; what it held is kept") from error
-        self._size += len(line)
 
 
 def _read(file: BinaryIO, path: Path) -> tuple[Loaded, int]:
@@ -195,33 +176,3 @@ def _lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
         if len(line) > MAX_LINE_BYTES:
             raise ConfigError(f"{path} has a line of more than {MAX_LINE_BYTES // 2**20} MiB: it is no run record")
         yield line
-
-
-def lock(file: io.FileIO, path: Path) -> None:
-    """Nothing; no other process can hold this file open for appending until it is closed or the process ends."""
-    try:
-        if os.name == "nt":
-            import msvcrt
-
-            # A lock on Windows keeps readers from the bytes it covers, and its position has 31 bits: past any content.
-            file.seek(2**31 - 2)
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-            file.seek(0)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        file.close()
-        raise ConfigError(f"{path} is being written by another process: wait for it, or end it") from error
-
-
-def sync_directory(folder: Path) -> None:
-    """Nothing; the name of a new file survives a power cut. Windows has no such call and needs none."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 from surefoot.core.errors import ConfigError
 from surefoot.engine.plans import Owner, RowFinding
+from surefoot.lab.append import AppendFile
 from surefoot.lab.steadiness import Sample
-from surefoot.lab.store import lock
 
 SCHEMA = 1
 
@@ -71,13 +71,13 @@ class Kept:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
-            self._file = io.FileIO(os.open(path, flags, 0o644), "r+")
+            self._file = AppendFile(io.FileIO(os.open(path, flags, 0o644), "r+"), path)
         except OSError as error:
             raise ConfigError(f"{path} cannot be written: {error.strerror or error}") from error
-        lock(self._file, path)
-        self._size = self._take_up(begin)
-        self._file.truncate(self._size)
-        if not self._size:
+        with self._file.reading() as content:
+            size = self._take_up(content, begin)
+        self._file.keep(size)
+        if not size:
             self._append({"kind": "begin", "schema": SCHEMA, **asdict(begin)})
 
     @property
@@ -103,9 +103,9 @@ class Kept:
     def finish(self, samples_to: Path | None) -> None:
         """Nothing; the file is gone, or lies at `samples_to`. Raises: ConfigError where it cannot be put there."""
         if samples_to is not None:
-            self._file.seek(0)
             try:
-                samples_to.write_bytes(self._file.readall())
+                with self._file.reading() as content:
+                    samples_to.write_bytes(content.read())
             except OSError as error:
                 raise ConfigError(f"the samples {samples_to} cannot be written: {error.strerror or error}") from error
         self.close()
@@ -124,24 +124,15 @@ class Kept:
         self.close()
 
     def _append(self, record: Mapping[str, Any]) -> None:
-        line = json.dumps(record, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
-        try:
-            self._file.seek(self._size)
-            rest = memoryview(line)
-            while rest:
-                rest = rest[self._file.write(rest) :]
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            self._file.truncate(self._size)
-            raise ConfigError(f"{self.path} cannot be written: {error.strerror}; what it held is kept") from error
-        self._size += len(line)
+        self._file.append(json.dumps(record, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n")
 
-    def _take_up(self, begin: Begin) -> int:
+    def _take_up(self, content: BinaryIO, begin: Begin) -> int:
         """Bytes of the whole lines that serve `begin`; 0 where none do. What cannot be read is measured again."""
-        if os.fstat(self._file.fileno()).st_size > MAX_BYTES:
+        held = content.read(MAX_BYTES + 1)
+        if len(held) > MAX_BYTES:
             return 0
         size = 0
-        for number, line in enumerate(self._file.readall().splitlines(keepends=True)):
+        for number, line in enumerate(held.splitlines(keepends=True)):
             if not line.endswith(b"\n"):
                 break
             try:
