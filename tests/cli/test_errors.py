@@ -6,7 +6,7 @@ import pytest
 from cli_run import start, wait
 
 from surefoot.app.cli import errors
-from surefoot.core.errors import CapacityError, ConfigError, LawError, NotEligible, TargetError
+from surefoot.core.errors import CapacityError, ConfigError, DamagedModel, LawError, NotEligible, TargetError
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,7 @@ from surefoot.core.errors import CapacityError, ConfigError, LawError, NotEligib
     [
         (ConfigError("it\nis   so"), 2, "it is so."),
         (CapacityError("too long."), 2, "too long."),
+        (DamagedModel("it is cut off"), 3, "it is cut off."),
         (ConfigError("did you mean x?"), 2, "did you mean x?"),
         (NotEligible("it cannot"), 3, "it cannot."),
         (NotEligible("none can", ["a: no", "b: never"]), 3, "none can: a: no; b: never."),

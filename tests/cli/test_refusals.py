@@ -190,7 +190,7 @@ def test_a_prompt_longer_than_the_context(tiny: Path) -> None:
 
 
 def test_a_context_longer_than_the_model_has(tiny: Path) -> None:
-    assert_refused(surefoot("generate", tiny, *HF, "--ctx-size", "100000", "-p", "x"), USAGE, "100000", "4096")
+    assert_refused(surefoot("generate", tiny, *HF, "--ctx-size", "100000", "-p", "x"), NOT_ELIGIBLE, "100000", "4096")
 
 
 @pytest.mark.parametrize(
@@ -238,14 +238,14 @@ def test_a_truncated_gguf(gguf_file: Path, tmp_path: Path, kept: int) -> None:
     path = tmp_path / "cut.gguf"
     path.write_bytes(gguf_file.read_bytes()[:kept])
     done = surefoot("generate", path, "-p", "x")
-    assert_refused(done, USAGE, "cut.gguf")
+    assert_refused(done, NOT_ELIGIBLE, "cut.gguf")
     assert "cut off" in done.err or "not a GGUF file" in done.err or "cannot be read" in done.err
 
 
 def test_a_gguf_that_is_something_else(tmp_path: Path) -> None:
     path = tmp_path / "picture.gguf"
     path.write_bytes(b"\x89PNG" + bytes(5000))
-    assert_refused(surefoot("generate", path, "-p", "x"), USAGE, "picture.gguf", "not a GGUF file")
+    assert_refused(surefoot("generate", path, "-p", "x"), NOT_ELIGIBLE, "picture.gguf", "not a GGUF file")
 
 
 def test_a_gguf_without_a_tokenizer(gguf_file: Path) -> None:
@@ -262,12 +262,12 @@ def copy(tiny: Path, tmp_path: Path) -> Path:
 def test_truncated_weights(copy: Path, kept: int) -> None:
     weights = copy / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:kept])
-    assert_refused(surefoot("generate", copy, *HF, "-p", "x"), USAGE, "model.safetensors")
+    assert_refused(surefoot("generate", copy, *HF, "-p", "x"), NOT_ELIGIBLE, "model.safetensors")
 
 
 def test_weights_that_are_no_safetensors(copy: Path) -> None:
     (copy / "model.safetensors").write_bytes(b"PK\x03\x04" + bytes(range(256)) * 64)
-    assert_refused(surefoot("generate", copy, *HF, "-p", "x"), USAGE, "model.safetensors")
+    assert_refused(surefoot("generate", copy, *HF, "-p", "x"), NOT_ELIGIBLE, "model.safetensors")
 
 
 def test_weights_as_a_pickle(copy: Path) -> None:
@@ -282,7 +282,7 @@ def test_a_folder_without_weights(tmp_path: Path) -> None:
 def test_weights_of_another_model(copy: Path) -> None:
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
-    assert_refused(surefoot("generate", copy, *HF, "-p", "x"), USAGE, "do not belong together")
+    assert_refused(surefoot("generate", copy, *HF, "-p", "x"), NOT_ELIGIBLE, "do not belong together")
 
 
 @pytest.mark.parametrize(

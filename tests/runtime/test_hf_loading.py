@@ -13,7 +13,7 @@ import hf_tiny
 import numpy as np
 import pytest
 
-from surefoot.core.errors import ConfigError, NotEligible
+from surefoot.core.errors import ConfigError, DamagedModel, NotEligible
 from surefoot.core.types import as_ids
 from surefoot.targets.hf import PLUGIN, Options
 
@@ -175,7 +175,7 @@ class TestCaps:
         folder = hf_tiny.write(tmp_path / "m", settings)
         target = build(folder)
         assert target.caps.max_length == 16
-        assert "16" in refusal(folder, ConfigError, ctx_size=17)
+        assert "16" in refusal(folder, NotEligible, ctx_size=17)
         too_long = replace(target._runner, places=torch.arange(40))
         ids = as_ids(np.arange(1, 31))
         grown, fresh = HfSession(too_long, (), 32), HfSession(too_long, (), 32)
@@ -197,7 +197,6 @@ class TestOptions:
             ({"threads": -2}, "threads -2"),
             ({"ctx_size": 0}, "ctx_size 0"),
             ({"ctx_size": -1}, "ctx_size -1"),
-            ({"ctx_size": hf_tiny.CONTEXT + 1}, "ctx_size 65"),
         ],
     )
     def test_an_option_that_cannot_be_met_is_refused_not_bent(
@@ -229,23 +228,32 @@ class TestFiles:
         ("change", "words"),
         [
             (lambda f: (f / "config.json").unlink(), "has no config.json"),
-            (lambda f: (f / "config.json").write_text("{not json"), "not a valid JSON"),
             (lambda f: (f / "config.json").write_text("{}"), "names no model_type"),
-            (lambda f: (f / "config.json").write_text("[]"), "cannot read"),
             (lambda f: (f / "model.safetensors").unlink(), "holds no model.safetensors"),
+        ],
+    )
+    def test_a_folder_that_is_no_model(self, folder: Path, change: Callable[[Path], Any], words: str) -> None:
+        change(folder)
+        assert words in refusal(folder, ConfigError)
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            (lambda f: (f / "config.json").write_text("{not json"), "not a valid JSON"),
+            (lambda f: (f / "config.json").write_text("[]"), "cannot read"),
+            (lambda f: with_config(f, num_attention_heads="many"), "num_attention_heads"),
             (lambda f: (f / "model.safetensors").write_bytes(b""), "damaged, cut off or incomplete"),
             (lambda f: (f / "model.safetensors").write_bytes(b"not weights at all"), "damaged, cut off or incomplete"),
             (lambda f: cut(f / "model.safetensors", -100), "damaged, cut off or incomplete"),
             (lambda f: cut(f / "model.safetensors", 100), "damaged, cut off or incomplete"),
             (lambda f: lie(f / "model.safetensors"), "damaged, cut off or incomplete"),
-            (lambda f: with_config(f, num_attention_heads="many"), "num_attention_heads"),
             (lambda f: with_config(f, num_hidden_layers=6), "lack"),
             (lambda f: with_config(f, vocab_size=120), "other shapes"),
         ],
     )
-    def test_a_broken_folder(self, folder: Path, change: Callable[[Path], Any], words: str) -> None:
+    def test_damaged_files(self, folder: Path, change: Callable[[Path], Any], words: str) -> None:
         change(folder)
-        assert words in refusal(folder, ConfigError)
+        assert words in refusal(folder, DamagedModel)
 
     @pytest.mark.parametrize(
         ("change", "words"),
@@ -258,7 +266,7 @@ class TestFiles:
     )
     def test_broken_shards(self, shards: Path, change: Callable[[Path], Any], words: str) -> None:
         change(shards)
-        assert words in refusal(shards, ConfigError)
+        assert words in refusal(shards, DamagedModel)
 
     def test_a_single_weight_file_is_not_a_model(self, folder: Path) -> None:
         assert "give the folder" in refusal(folder / "model.safetensors", ConfigError)
@@ -271,7 +279,7 @@ class TestFiles:
         write_gguf(tiny("llama"), path)
         assert path.stat().st_size > size
         cut(path, size)
-        assert "tiny.gguf" in refusal(path, ConfigError)
+        assert "tiny.gguf" in refusal(path, DamagedModel)
 
     def test_a_folder_of_gguf_says_to_name_the_file(self, tmp_path: Path) -> None:
         (tmp_path / "some.gguf").write_bytes(b"GGUF")
@@ -279,7 +287,7 @@ class TestFiles:
 
     def test_a_file_of_another_kind(self, tmp_path: Path) -> None:
         (tmp_path / "model.gguf").write_bytes(b"PK\x03\x04")
-        assert "starts with" in refusal(tmp_path / "model.gguf", ConfigError)
+        assert "starts with" in refusal(tmp_path / "model.gguf", DamagedModel)
 
 
 def cut(path: Path, size: int) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import tiny_gguf
 from surefoot.app.cli.errors import sentence
-from surefoot.core.errors import ConfigError, NotEligible, SurefootError, TargetError
+from surefoot.core.errors import ConfigError, DamagedModel, NotEligible, SurefootError, TargetError
 from surefoot.engine.config import load_config
 from surefoot.engine.generator import load
 from surefoot.targets.llamacpp import Options, build, doors, layouts, memory
@@ -79,8 +79,8 @@ def test_a_file_that_is_cut_off(llama: Path, tmp_path: Path) -> None:
     size = llama.stat().st_size
     for at in (10, 300, size - 100):
         file = cut(llama, tmp_path / f"{at}.gguf", at)
-        refused(ConfigError, "is not a GGUF file|is damaged or cut off", lambda file=file: build(Options(), file))
-        refused(ConfigError, "cut off", lambda file=file: run(file, tmp_path))
+        refused(DamagedModel, "is not a GGUF file|is damaged or cut off", lambda file=file: build(Options(), file))
+        refused(DamagedModel, "cut off", lambda file=file: run(file, tmp_path))
 
 
 def run(file: Path, cache: Path, **runtime: Any) -> object:
@@ -91,7 +91,7 @@ def test_a_header_that_lies(llama: Path, tmp_path: Path) -> None:
     data = bytearray(llama.read_bytes())
     data[8:16] = (2**40).to_bytes(8, "little")
     (tmp_path / "lying.gguf").write_bytes(data)
-    refused(ConfigError, "and 1099511627776 tensors", lambda: run(tmp_path / "lying.gguf", tmp_path))
+    refused(DamagedModel, "and 1099511627776 tensors", lambda: run(tmp_path / "lying.gguf", tmp_path))
     refused(SurefootError, "lying.gguf", lambda: build(Options(), tmp_path / "lying.gguf"))
 
 
@@ -114,7 +114,7 @@ def test_weights_that_are_missing(llama: Path, tmp_path: Path) -> None:
 
 
 def test_a_context_beyond_the_model(llama: Path) -> None:
-    refused(ConfigError, "ctx_size is 65, and the model .* reads 64 tokens", lambda: build(Options(ctx_size=65), llama))
+    refused(NotEligible, "ctx_size is 65, and the model .* reads 64 tokens", lambda: build(Options(ctx_size=65), llama))
 
 
 def test_a_cache_that_does_not_fit(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +197,7 @@ def test_defaults_read_under_a_wrong_layout_are_seen() -> None:
 @pytest.mark.parametrize("family", ["llama", "gemma3"])
 def test_a_missing_shard_is_named(family: str, tmp_path: Path) -> None:
     file = tiny_gguf.write(tmp_path / "tiny-00001-of-00002.gguf", family)
-    refused(ConfigError, "1 of them are not in .*: tiny-00002-of-00002.gguf", lambda: run(file, tmp_path))
+    refused(DamagedModel, "1 of them are not in .*: tiny-00002-of-00002.gguf", lambda: run(file, tmp_path))
 
 
 def test_the_table_of_structs_is_what_the_header_says() -> None:

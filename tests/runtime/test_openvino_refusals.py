@@ -233,13 +233,17 @@ def test_folders_that_hold_no_whole_model_are_refused(whole: Path, tmp_path: Pat
         ({"precision": "fp32"}, "precision must be one of"),
         ({"threads": 0}, "threads"),
         ({"ctx_size": 1}, "ctx_size"),
-        ({"ctx_size": 257}, "256 tokens at most"),
         ({"activation_group": -1}, "activation_group"),
     ],
 )
 def test_options_that_do_not_hold_are_refused(options: Any, words: str, whole: Path) -> None:
     with pytest.raises(ConfigError, match=words):
         build(Options(**options), whole)
+
+
+def test_a_context_beyond_the_model_is_not_eligible(whole: Path) -> None:
+    with pytest.raises(NotEligible, match="256 tokens at most"):
+        build(Options(ctx_size=257), whole)
 
 
 def test_a_device_that_is_not_there_is_not_eligible(whole: Path) -> None:

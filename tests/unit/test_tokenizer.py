@@ -13,7 +13,7 @@ import pytest
 import tiny_tokenizers
 from transformers import AutoTokenizer
 
-from surefoot.core.errors import ConfigError
+from surefoot.core.errors import ConfigError, NotEligible
 from surefoot.engine.models import ModelFiles
 from surefoot.engine.tokenizer import Tokenizer, load_tokenizer
 
@@ -219,7 +219,6 @@ def test_a_tokenizer_that_wants_its_own_code_is_not_run(tmp_path: Path) -> None:
     ("changes", "said"),
     [
         ({"ggml__tokens": None}, "holds no tokenizer"),
-        ({"ggml__model": "rwkv"}, "rwkv"),
         ({"ggml__eos_token_id": 99_999}, "cannot be loaded"),
         ({"ggml__scores": None}, "cannot be loaded"),
     ],
@@ -227,6 +226,11 @@ def test_a_tokenizer_that_wants_its_own_code_is_not_run(tmp_path: Path) -> None:
 def test_a_damaged_tokenizer_in_a_gguf_file(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=said):
         load_tokenizer(in_gguf(tmp_path / "m.gguf", **changes))
+
+
+def test_a_kind_of_tokenizer_in_a_gguf_file_that_nobody_here_reads(tmp_path: Path) -> None:
+    with pytest.raises(NotEligible, match=r"of the kind 'rwkv', and transformers reads .*llama"):
+        load_tokenizer(in_gguf(tmp_path / "m.gguf", ggml__model="rwkv"))
 
 
 WITHOUT_TORCH = """

@@ -2,7 +2,8 @@
 
 SurefootError
 ├── ConfigError        the user can fix it (exit 2)
-│   └── CapacityError  more rows or tokens than the session can hold
+│   ├── CapacityError  more rows or tokens than the session can hold
+│   └── DamagedModel   the model's files are cut off, incomplete or not what they claim: only others help (exit 3)
 ├── NotEligible        this combination cannot work; carries reasons (exit 3)
 ├── TargetError        the runtime failed; carries backend, operation, shapes (exit 4)
 └── LawError           our promise broke; never caught by us
@@ -23,6 +24,10 @@ class ConfigError(SurefootError):
 
 class CapacityError(ConfigError):
     """More rows or tokens were asked for than the session can hold."""
+
+
+class DamagedModel(ConfigError):
+    """The model's files are cut off, incomplete or not what they claim: no other option makes them run."""
 
 
 class NotEligible(SurefootError):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from surefoot.core.errors import ConfigError
+from surefoot.core.errors import ConfigError, DamagedModel
 
 # Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, the value types and their widths.
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -60,12 +60,13 @@ class GgufHeader:
 def read_header(path: Path) -> GgufHeader:
     """The header of the GGUF file at `path`, every tensor inside the file.
 
-    Raises: ConfigError when it is not a GGUF file, is cut off, or makes impossible claims.
+    Raises: DamagedModel when it is not a GGUF file, is cut off, or makes impossible claims; ConfigError when it cannot
+    be read.
     """
     try:
         with path.open("rb") as file:
             if file.read(4) != b"GGUF":
-                raise ConfigError(f"{path} is not a GGUF file: it does not begin with the four bytes GGUF")
+                raise DamagedModel(f"{path} is not a GGUF file: it does not begin with the four bytes GGUF")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 header = _Reader(path, data).header()
     except OSError as error:
@@ -175,11 +176,11 @@ class _Reader:
             raise self._cut_off()
         return layout.unpack_from(self._data, start)
 
-    def _refusal(self, claim: str) -> ConfigError:
-        return ConfigError(f"{self._path} {claim}: the file is damaged or of a kind that is not supported")
+    def _refusal(self, claim: str) -> DamagedModel:
+        return DamagedModel(f"{self._path} {claim}: the file is damaged or of a kind that is not supported")
 
-    def _cut_off(self) -> ConfigError:
-        return ConfigError(f"{self._path} is cut off inside its header, at {len(self._data)} bytes: fetch it again")
+    def _cut_off(self) -> DamagedModel:
+        return DamagedModel(f"{self._path} is cut off inside its header, at {len(self._data)} bytes: fetch it again")
 
 
 def _check_tensors(header: GgufHeader) -> None:
@@ -192,6 +193,6 @@ def _check_tensors(header: GgufHeader) -> None:
         items, item_bytes = block_of.get(tensor.ggml_type, (1, 0))
         end = max(end, header.data_start + tensor.offset + math.prod(tensor.shape) // items * item_bytes)
     if header.tensors and end > header.size_bytes:
-        raise ConfigError(
+        raise DamagedModel(
             f"{header.path} is cut off: its tensors need {end} bytes and it has {header.size_bytes}: fetch it again"
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from surefoot.core.errors import ConfigError
+from surefoot.core.errors import ConfigError, DamagedModel
 from surefoot.engine import embedded, hub, safetensors_header
 from surefoot.engine.bounded import json_object
 from surefoot.engine.gguf_header import read_header
@@ -49,7 +49,8 @@ def resolve(
     """The files of the model called `name`: a folder, a GGUF file, a Hub id, or smollm2-135m.
 
     `formats` are those the runtime can read, best first. A file or folder of that name goes before a Hub id.
-    Raises: ConfigError when there is no such model, or when its files are unreadable, incomplete or damaged.
+    Raises: ConfigError when there is no such model or its files cannot be read; DamagedModel when they are damaged or
+    incomplete.
     """
     if not name.strip():
         raise ConfigError("the model has an empty name: give a folder, a GGUF file, a Hub id or smollm2-135m")
@@ -132,7 +133,7 @@ def _shards(path: Path) -> tuple[Path, ...]:
     shards = tuple(path.with_name(f"{match['stem']}-{i:05}-of-{count:05}.gguf") for i in range(1, count + 1))
     missing = [shard.name for shard in shards if not _exists(shard)]
     if missing or not shards:
-        raise ConfigError(
+        raise DamagedModel(
             f"{path.name} is one of {count} parts, and {len(missing)} of them are not in {path.parent}: "
             f"{', '.join(missing[:3])}{' ...' if len(missing) > 3 else ''}"
         )
@@ -164,7 +165,7 @@ def _openvino_in(path: Path, entries: Sequence[Path]) -> tuple[Path, ...]:
     if not _exists(xml):
         return ()
     if not _exists(weights):
-        raise ConfigError(f"{path} holds openvino_model.xml without its weights openvino_model.bin: fetch it again")
+        raise DamagedModel(f"{path} holds openvino_model.xml without its weights openvino_model.bin: fetch it again")
     return (weights,)
 
 
@@ -178,7 +179,7 @@ def _ggufs_in(path: Path, entries: Sequence[Path]) -> tuple[Path, ...]:
 
 def _check_config(path: Path) -> None:
     if not json_object(path / "config.json"):
-        raise ConfigError(f"{path} holds weights but no config.json, which says what they mean: fetch it again")
+        raise DamagedModel(f"{path} holds weights but no config.json, which says what they mean: fetch it again")
 
 
 def _no_weights(path: Path, entries: Sequence[Path], formats: Sequence[Format]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from surefoot.core.errors import ConfigError
+from surefoot.core.errors import ConfigError, DamagedModel
 from surefoot.engine.bounded import json_object, parse_object
 
 INDEX = "model.safetensors.index.json"
@@ -30,14 +30,14 @@ class SafetensorsHeader:
 def weights_in(folder: Path) -> tuple[Path, ...]:
     """Every file that holds weights of the model in `folder`, each one whole; () when there is none.
 
-    Raises: ConfigError when a file is missing, cut off or not in this format.
+    Raises: DamagedModel when a file is missing, cut off or not in this format.
     """
     if (folder / _SINGLE).exists():
         files: tuple[Path, ...] = (folder / _SINGLE,)
     elif (folder / INDEX).exists():
         files = _indexed(folder / INDEX)
     elif list(folder.glob("model-*.safetensors")):
-        raise ConfigError(f"{folder} holds parts of a model but not {INDEX}, which says what they are: fetch it again")
+        raise DamagedModel(f"{folder} holds parts of a model but not {INDEX}, which says what they are: fetch it again")
     else:
         return ()
     for file in files:
@@ -48,14 +48,14 @@ def weights_in(folder: Path) -> tuple[Path, ...]:
 def read_header(path: Path) -> SafetensorsHeader:
     """The header of a safetensors file whose tensors end where the file ends.
 
-    Raises: ConfigError when it is cut off, or is not what that format writes.
+    Raises: DamagedModel when it is cut off, or is not what that format writes; ConfigError when it cannot be read.
     """
     try:
         size_bytes = path.stat().st_size
         with path.open("rb") as file:
             header_bytes = int.from_bytes(file.read(8), "little")
             if not 2 <= header_bytes <= min(_MAX_HEADER_BYTES, size_bytes - 8):
-                raise ConfigError(
+                raise DamagedModel(
                     f"{path} is cut off or not a safetensors file: it has {size_bytes} bytes "
                     f"and its first eight claim a header of {header_bytes}"
                 )
@@ -68,9 +68,9 @@ def read_header(path: Path) -> SafetensorsHeader:
         end = 8 + header_bytes + max((entry["data_offsets"][1] for entry in header.values()), default=0)
         tensors = {name: (str(entry["dtype"]), _shape(entry["shape"])) for name, entry in header.items()}
     except (ConfigError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise ConfigError(f"{path} is not a safetensors file: its header is not what that format writes") from error
+        raise DamagedModel(f"{path} is not a safetensors file: its header is not what that format writes") from error
     if end != size_bytes:
-        raise ConfigError(f"{path} is cut off or damaged: its tensors end at byte {end} and it has {size_bytes} bytes")
+        raise DamagedModel(f"{path} is cut off or damaged: its tensors end at byte {end} and it has {size_bytes} bytes")
     return SafetensorsHeader(path, tensors, metadata, size_bytes)
 
 
@@ -85,10 +85,10 @@ def _indexed(index: Path) -> tuple[Path, ...]:
         names = sorted(set(json_object(index)["weight_map"].values()))
         files = tuple(index.parent / Path(name).name for name in names)
     except (ConfigError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{index} is damaged, it does not map weights to files: fetch it again") from error
+        raise DamagedModel(f"{index} is damaged, it does not map weights to files: fetch it again") from error
     missing = [file.name for file in files if not file.exists()]
     if missing:
-        raise ConfigError(
+        raise DamagedModel(
             f"{index.parent} lacks {len(missing)} of the {len(files)} weight files that its index names: "
             f"{', '.join(missing[:3])}{' ...' if len(missing) > 3 else ''}"
         )

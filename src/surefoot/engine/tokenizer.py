@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, Literal
 
-from surefoot.core.errors import ConfigError
+from surefoot.core.errors import ConfigError, DamagedModel, NotEligible
 from surefoot.core.types import Ids, Vocabulary, as_ids
 from surefoot.engine.bounded import json_object
 from surefoot.engine.gguf_header import read_header
@@ -202,6 +202,9 @@ def _from_gguf(files: ModelFiles) -> Tokenizer:
         for group in ("tokenizer", "tokenizer_config")
     )
     kind = about.get("ggml.model")
+    if kind not in mapping.GGUF_TOKENIZER_TYPES:
+        known = ", ".join(mapping.GGUF_TOKENIZER_TYPES)
+        raise NotEligible(f"the tokenizer in {files.path} is of the kind {kind!r}, and transformers reads {known}")
     if kind == "llama":
         settings.setdefault("add_bos_token", True)
     elif kind == "gemma4":
@@ -214,7 +217,7 @@ def _from_gguf(files: ModelFiles) -> Tokenizer:
         build: Any = TokenizersBackend
         library = build(tokenizer_object=backend, **settings)
     except Exception as error:  # damaged or unknown vocabularies fail in the library's own ways
-        raise ConfigError(f"the tokenizer in {files.path} cannot be loaded: {error}") from error
+        raise DamagedModel(f"the tokenizer in {files.path} cannot be loaded: {error}") from error
     # eot ends a turn and eom a message; both end the text, as in llama.cpp.
     ends = (about.get(f"ggml.{name}_token_id") for name in ("eos", "eot", "eom"))
     return Tokenizer(files.name, library, _ids(*ends))

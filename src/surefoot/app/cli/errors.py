@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from surefoot.core.errors import ConfigError, LawError, NotEligible, SurefootError, TargetError
+from surefoot.core.errors import ConfigError, DamagedModel, LawError, NotEligible, SurefootError, TargetError
 
 GOOD = 0
 GATE_FAILED = 1
@@ -15,6 +15,7 @@ INTERRUPTED = 130
 """Source: the convention of shells, 128 + SIGINT."""
 
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
+    (DamagedModel, NOT_ELIGIBLE),
     (ConfigError, BAD_USAGE),
     (NotEligible, NOT_ELIGIBLE),
     (TargetError, RUNTIME_FAILED),

@@ -42,7 +42,8 @@ def inspect(
 ) -> Inspection:
     """What the files of the model called `name` say. `wanted`: the format to look at in a folder of several.
 
-    Raises: ConfigError for files that are missing, damaged or of no known format, in bounded time and memory.
+    Raises: ConfigError for files that are missing or of no known format, DamagedModel for damaged ones, in bounded time
+    and memory.
     """
     facts = locate.read(name, cache_dir, wanted, progress)
     return Inspection(name, facts, verdicts.general(facts), verdicts.by_runtime(facts))

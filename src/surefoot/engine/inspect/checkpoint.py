@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from surefoot.core.errors import ConfigError
+from surefoot.core.errors import DamagedModel
 from surefoot.engine import safetensors_header
 from surefoot.engine.inspect import config_json
 from surefoot.engine.inspect.config_json import Config
@@ -27,7 +27,7 @@ _EXPERT = re.compile(r"experts\.(\d+)\.")
 
 
 def read(folder: Path) -> Facts:
-    """What the folder says. Raises: ConfigError where a file of it is damaged or missing."""
+    """What the folder says. Raises: DamagedModel where a file of it is damaged or missing."""
     weights = safetensors_header.weights_in(folder)
     return _facts(folder, [safetensors_header.read_header(path) for path in weights])
 
@@ -42,7 +42,7 @@ def read_settings(folder: Path, weights: Mapping[str, int]) -> Facts:
 def _facts(folder: Path, headers: Sequence[SafetensorsHeader]) -> Facts:
     config = config_json.read(folder)
     if config is None:
-        raise ConfigError(f"{folder} holds weights but no config.json, which says what they mean: fetch it again")
+        raise DamagedModel(f"{folder} holds weights but no config.json, which says what they mean: fetch it again")
     weights = [header.path for header in headers]
     names = {name for header in headers for name in header.tensors}
     format_: Format = "mlx" if _is_mlx(config, headers) else "safetensors"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.core.eligibility import Refusal
-from surefoot.core.errors import ConfigError
+from surefoot.core.errors import ConfigError, DamagedModel
 from surefoot.engine.bounded import json_object
 from surefoot.engine.inspect import mlir_bytecode, programs
 from surefoot.engine.inspect.findings import Evidence, Facts, Found, Lookup, Objection, Size, shown
@@ -25,7 +25,7 @@ def find(path: Path) -> bool:
 
 
 def read(path: Path) -> Facts:
-    """What the bundle says. Raises: ConfigError where it is damaged or incomplete."""
+    """What the bundle says. Raises: DamagedModel where it is damaged or incomplete."""
     outer = {} if path.suffix in _SUFFIXES else json_object(path / _METADATA)
     asset = path if path.suffix in _SUFFIXES else _main(path, outer)
     program = asset / _PROGRAM
@@ -33,7 +33,7 @@ def read(path: Path) -> Facts:
     if not program.is_file():
         if asset.suffix != ".aimodel":
             raise ConfigError(f"{asset} is compiled for one device: give the .aimodel that it was made from")
-        raise ConfigError(f"{asset} holds no {_PROGRAM}: fetch it again")
+        raise DamagedModel(f"{asset} holds no {_PROGRAM}: fetch it again")
     signatures = mlir_bytecode.read(program)
     # The same function is also there with its states as plain arrays.
     kept = [each for each in signatures or () if each.states] or list(signatures or ())
@@ -84,7 +84,7 @@ def _main(path: Path, outer: Mapping[str, Any]) -> Path:
         asset = path / Path(name).name
         if asset.is_dir():
             return asset
-        raise ConfigError(f"{path / _METADATA} names {shown(name)}, which is not in {path}: fetch it again")
+        raise DamagedModel(f"{path / _METADATA} names {shown(name)}, which is not in {path}: fetch it again")
     found = _assets(path)
     if len(found) != 1:
         names = ", ".join(each.name for each in found[:4])

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from surefoot.core.eligibility import OPEN, Refusal, Shape
-from surefoot.core.errors import ConfigError
+from surefoot.core.errors import ConfigError, DamagedModel
 from surefoot.engine.bounded import json_object
 from surefoot.engine.inspect import programs, wire
 from surefoot.engine.inspect.checkpoint import with_config
@@ -25,7 +25,7 @@ _UNBOUNDED = -1
 
 
 def read(path: Path) -> Facts:
-    """What the package, or the bare specification, says. Raises: ConfigError where it is damaged or incomplete."""
+    """What the package, or the bare specification, says. Raises: DamagedModel where it is damaged or incomplete."""
     if path.suffix == ".mlmodelc":
         raise ConfigError(f"{path} is compiled for one machine: give the .mlpackage that it was made from")
     model = path if path.is_file() else _model(path)
@@ -57,19 +57,19 @@ def _model(package: Path) -> Path:
     """The specification that the manifest names."""
     manifest = json_object(package / "Manifest.json")
     if not manifest:
-        raise ConfigError(f"{package} holds no Manifest.json, which says what is in it: fetch it again")
+        raise DamagedModel(f"{package} holds no Manifest.json, which says what is in it: fetch it again")
     entries, root = manifest.get("itemInfoEntries"), manifest.get("rootModelIdentifier")
     entry = entries.get(root) if isinstance(entries, Mapping) and isinstance(root, str) else None
     place = entry.get("path") if isinstance(entry, Mapping) else None
     if not isinstance(place, str) or not place:
-        raise ConfigError(f"{package / 'Manifest.json'} does not say where the model is: fetch it again")
+        raise DamagedModel(f"{package / 'Manifest.json'} does not say where the model is: fetch it again")
     relative = Path(place)
     if relative.is_absolute() or ".." in relative.parts or ":" in place or "\\" in place or "\0" in place:
         raise ConfigError(f"{package / 'Manifest.json'} names {place[:80]!r}, outside of the package: it is not opened")
     model = package / _DATA / relative
     inside = model.resolve().is_relative_to(package.resolve())
     if not inside or not model.is_file():
-        raise ConfigError(f"{package} lacks {place[:80]}, which its manifest names: fetch it again")
+        raise DamagedModel(f"{package} lacks {place[:80]}, which its manifest names: fetch it again")
     return model
 
 

@@ -36,7 +36,7 @@ _SPEECH = ("whisper", "wavtokenizer")
 
 
 def read(files: Sequence[Path]) -> Facts:
-    """What these files, all parts of one model, say. Raises: ConfigError where one is damaged."""
+    """What these files, all parts of one model, say. Raises: DamagedModel where one is damaged."""
     headers = [read_header(path) for path in files]
     first = headers[0]
     names = {tensor.name: tensor for header in headers for tensor in header.tensors}

@@ -13,7 +13,7 @@ from typing import Any
 from xml.parsers import expat
 
 from surefoot.core.eligibility import OPEN, Shape
-from surefoot.core.errors import ConfigError
+from surefoot.core.errors import ConfigError, DamagedModel
 
 _CHUNK = 64 * 1024
 
@@ -69,7 +69,7 @@ class Graph:
 
 
 def read(path: Path) -> Graph:
-    """The graph in the file. Raises: ConfigError, in one sentence, for anything that is not an IR."""
+    """The graph in the file. Raises: DamagedModel, in one sentence, for anything that is not an IR."""
     reader = _Reader(path)
     parser: Any = expat.ParserCreate()
     parser.buffer_text = True
@@ -92,7 +92,7 @@ def read(path: Path) -> Graph:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
     except (expat.ExpatError, UnicodeError, LookupError, ValueError) as error:
-        raise ConfigError(f"{path} is no OpenVINO model: {error}") from error
+        raise DamagedModel(f"{path} is no OpenVINO model: {error}") from error
     return reader.graph()
 
 
@@ -111,8 +111,8 @@ class _Reader:
         self._port: tuple[str, tuple[str, ...], list[int]] | None = None
         self._side, self._dim = "", ""
 
-    def refusal(self, what: str) -> ConfigError:
-        return ConfigError(f"{self._path} {what}: it is damaged, or no OpenVINO model")
+    def refusal(self, what: str) -> DamagedModel:
+        return DamagedModel(f"{self._path} {what}: it is damaged, or no OpenVINO model")
 
     def doctype(self, *_: object) -> None:
         raise self.refusal("declares a document type, which no OpenVINO model does")
@@ -126,7 +126,7 @@ class _Reader:
             raise self.refusal(f"is nested deeper than {MAX_DEPTH} elements")
         if len(self._open) == 2:
             if tag != "net":
-                raise ConfigError(
+                raise DamagedModel(
                     f"{self._path} is no OpenVINO model: it begins with {tag[:40]!r} where net is expected"
                 )
             self._net = attributes

@@ -36,7 +36,7 @@ _ENDINGS: Mapping[str, Format] = {
 def read(name: str, cache_dir: Path, wanted: Format | None = None, progress: Progress | None = None) -> Facts:
     """What the files of the model called `name` say; `wanted` chooses among the formats of a folder.
 
-    Raises: ConfigError when there is no such model, or when its files are damaged; in one sentence.
+    Raises: ConfigError when there is no such model, DamagedModel when its files are damaged; in one sentence.
     """
     path = Path(name).expanduser()
     if not name.strip() or not _is_local(path, name):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from surefoot.core.eligibility import OPEN, Shape
-from surefoot.core.errors import ConfigError
+from surefoot.core.errors import ConfigError, DamagedModel
 
 _MAGIC = b"ML\xefR"
 _STRINGS, _DIALECTS, _ENTRIES, _OFFSETS = 0, 1, 2, 3
@@ -46,14 +46,14 @@ class Signature:
 def read(path: Path) -> tuple[Signature, ...] | None:
     """The signatures in the program; None where it is of a version of which nothing is known.
 
-    Raises: ConfigError where it is cut off or no program.
+    Raises: DamagedModel where it is cut off or no program.
     """
     try:
         if not path.stat().st_size:
-            raise ConfigError(f"{path} is empty: fetch it again")
+            raise DamagedModel(f"{path} is empty: fetch it again")
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             if data[:4] != _MAGIC:
-                raise ConfigError(f"{path} is no Core AI program: it does not begin with the bytes of MLIR")
+                raise DamagedModel(f"{path} is no Core AI program: it does not begin with the bytes of MLIR")
             return _Bytecode(path, data).signatures()
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
@@ -250,5 +250,5 @@ class _Bytecode:
             return int.from_bytes(self._data[at + 1 : at + 9], "little"), at + 9
         return int.from_bytes(self._data[at : at + width], "little") >> width, at + width
 
-    def _refusal(self, what: str) -> ConfigError:
-        return ConfigError(f"{self._path} {what}: it is damaged, or no Core AI program")
+    def _refusal(self, what: str) -> DamagedModel:
+        return DamagedModel(f"{self._path} {what}: it is damaged, or no Core AI program")

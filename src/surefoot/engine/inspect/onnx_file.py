@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from surefoot.core.eligibility import OPEN, Refusal, Shape, growing_axis, of_head, of_rows, of_states, spelled
-from surefoot.core.errors import ConfigError
+from surefoot.core.errors import ConfigError, DamagedModel
 from surefoot.engine.bounded import json_object
 from surefoot.engine.inspect import wire
 from surefoot.engine.inspect.checkpoint import with_config
@@ -70,7 +70,8 @@ def find(folder: Path) -> Path | None:
 
 
 def read(path: Path) -> Facts:
-    """What the file says. Raises: ConfigError where it is damaged, or its weights are missing or outside its folder."""
+    """What the file says. Raises: DamagedModel where it is damaged or weights of it
+    are missing; ConfigError where they are outside of its folder."""
     graph = _read(path)
     outside = _outside(path, graph)
     ids = graph.inputs.get("input_ids")
@@ -112,7 +113,7 @@ def _read(path: Path) -> Graph:
         found.producer = model.first_text(2)
         _fill(found, graph, 0)
     if not found.outputs:
-        raise ConfigError(f"{path} is no ONNX model: its graph has no output")
+        raise DamagedModel(f"{path} is no ONNX model: its graph has no output")
     return found
 
 
@@ -231,11 +232,11 @@ def _outside(path: Path, graph: Graph) -> list[tuple[Path, int]]:
         try:
             n_bytes = file.stat().st_size
         except (OSError, ValueError):
-            raise ConfigError(
+            raise DamagedModel(
                 f"{path} keeps weights in {location[:80]}, which is not in {path.parent}: fetch it"
             ) from None
         if end > n_bytes:
-            raise ConfigError(
+            raise DamagedModel(
                 f"{file} is cut off: {path.name} needs {end} bytes of it and it has {n_bytes}: fetch it again"
             )
         files.append((file, n_bytes))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from surefoot.core.eligibility import OPEN, Shape, spelled
-from surefoot.core.errors import ConfigError
+from surefoot.core.errors import DamagedModel
 from surefoot.engine.bounded import json_object
 from surefoot.engine.inspect import ir_xml
 from surefoot.engine.inspect.checkpoint import with_config
@@ -24,13 +24,13 @@ _FEW = 64
 
 
 def read(folder: Path) -> Facts:
-    """What the folder says. Raises: ConfigError where a file of it is damaged or missing."""
+    """What the folder says. Raises: DamagedModel where a file of it is damaged or missing."""
     file, weights = folder / MODEL_FILE, (folder / MODEL_FILE).with_suffix(".bin")
     graph = ir_xml.read(file)
     try:
         n_bytes = weights.stat().st_size
     except OSError:
-        raise ConfigError(f"{folder} holds {MODEL_FILE} without its weights {weights.name}: fetch it again") from None
+        raise DamagedModel(f"{folder} holds {MODEL_FILE} without its weights {weights.name}: fetch it again") from None
     record = json_object(folder / RECORD_FILE)
     ports, states = ports_of(graph, weights), list(_states(graph))
     found = refusal(ports, bool(record.get("trees", False)))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from surefoot.core.errors import ConfigError
+from surefoot.core.errors import ConfigError, DamagedModel
 
 MAX_FIELDS = 1_000_000
 """chosen: a mixture of 6,000 experts, each written out in eight operations, has half a million."""
@@ -46,7 +46,7 @@ class Message:
     def fields(self) -> Iterator[tuple[int, int | Message]]:
         """Number and value of each field, in order: a whole number, or the place of bytes.
 
-        Raises: ConfigError where the bytes are no message.
+        Raises: DamagedModel where the bytes are no message.
         """
         at = self.start
         while at < self.end:
@@ -127,8 +127,8 @@ class Message:
                 found.append(value)
         return tuple(each - (1 << 64) if each >> 63 else each for each in found)
 
-    def refusal(self, what: str) -> ConfigError:
-        return ConfigError(f"{self.path} {what}: it is damaged, or of another format")
+    def refusal(self, what: str) -> DamagedModel:
+        return DamagedModel(f"{self.path} {what}: it is damaged, or of another format")
 
     def _varint(self, at: int) -> tuple[int, int]:
         """A whole number and where it ends."""
@@ -144,10 +144,11 @@ class Message:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Message]:
-    """The whole file as a message, mapped. Raises: ConfigError where it cannot be read, or is empty."""
+    """The whole file as a message, mapped. Raises: ConfigError where it cannot be read; DamagedModel where
+    it is empty."""
     try:
         if not path.stat().st_size:
-            raise ConfigError(f"{path} is empty: fetch it again")
+            raise DamagedModel(f"{path} is empty: fetch it again")
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             yield Message(data, 0, len(data), path, Budget())
     except OSError as error:

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from surefoot.core.errors import ConfigError, NotEligible
+from surefoot.core.errors import ConfigError, DamagedModel, NotEligible
 
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 _SHARD = re.compile(r"-\d{5}-of-(\d{5})\.gguf$")
@@ -51,7 +51,7 @@ def _file(path: Path) -> Checkpoint:
     with path.open("rb") as file:
         magic = file.read(4)
     if magic != b"GGUF":
-        raise ConfigError(
+        raise DamagedModel(
             f"{path.name} starts with {magic!r} where a GGUF file starts with b'GGUF': "
             "give a .gguf file, or a folder with config.json and safetensors"
         )

@@ -42,7 +42,7 @@ def _reasons(config: Any, model: Any) -> list[str]:
 
 
 def context_length(config: Any, asked: int | None) -> int:
-    """Tokens a session may hold. Raises: ConfigError when more are asked for than the model was made for."""
+    """Tokens a session may hold. Raises: NotEligible when more are asked for than the model was made for."""
     text = config.get_text_config()
     own = next((int(n) for name in _LENGTHS if (n := getattr(text, name, None))), None)
     bound, why = own, "the model was made for"
@@ -57,7 +57,7 @@ def context_length(config: Any, asked: int | None) -> int:
     if asked < 1:
         raise ConfigError(f"ctx_size {asked} was asked: give at least 1")
     if bound is not None and asked > bound:
-        raise ConfigError(f"ctx_size {asked} was asked and {bound} tokens are what {why}: ask for at most {bound}")
+        raise NotEligible(f"ctx_size {asked} was asked and {bound} tokens are what {why}: ask for at most {bound}")
     return asked
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from surefoot.core.errors import ConfigError, NotEligible, SurefootError, TargetError
+from surefoot.core.errors import ConfigError, DamagedModel, NotEligible, SurefootError, TargetError
 from surefoot.core.types import Caps, RowClass
 
 if TYPE_CHECKING:
@@ -169,18 +169,18 @@ def _translated(checkpoint: Checkpoint) -> Iterator[None]:
             raise NotEligible(
                 f"transformers cannot read {checkpoint.path}: {_line(error)} Use another target, or its safetensors"
             ) from error
-        raise ConfigError(
+        raise DamagedModel(
             f"transformers cannot read {checkpoint.path} ({_line(error)}): the files are damaged, cut off or incomplete"
         ) from error
 
 
 def _check_loaded(info: Any) -> None:
-    """Raises ConfigError when transformers filled in weights that the files lack: it would only have warned."""
+    """Raises DamagedModel when transformers filled in weights that the files lack: it would only have warned."""
     for what, key in (("lack", "missing_keys"), ("have other shapes for", "mismatched_keys")):
         # A mismatch comes with both shapes, a missing tensor by its name alone.
         names = sorted(str(name[0] if isinstance(name, tuple) else name) for name in info.get(key) or ())
         if names:
-            raise ConfigError(
+            raise DamagedModel(
                 f"the weights {what} {len(names)} tensors of this model ({names[0]}): "
                 "config and weights do not belong together"
             )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from surefoot.core.eligibility import of_direction, of_recurrence, of_vocabulary
-from surefoot.core.errors import ConfigError, NotEligible, TargetError
+from surefoot.core.errors import ConfigError, DamagedModel, NotEligible, TargetError
 from surefoot.core.types import Caps
 from surefoot.targets.llamacpp.api import ERROR, Api, open_api
 from surefoot.targets.llamacpp.exactness import row_class
@@ -21,6 +21,11 @@ from surefoot.targets.llamacpp.target import LlamacppTarget
 
 if TYPE_CHECKING:
     from surefoot.targets.llamacpp import Options
+
+
+_LIMITS: Mapping[str, tuple[int, int]] = {"block_count": (1, 512), "expert_count": (0, 512)}
+"""Counts beyond which llama.cpp ends the process instead of refusing the file.
+Source: LLAMA_MAX_LAYERS and LLAMA_MAX_EXPERTS in src/llama-hparams.h."""
 
 
 def load(options: Options, path: Path) -> LlamacppTarget:
@@ -58,22 +63,32 @@ def load(options: Options, path: Path) -> LlamacppTarget:
 
 
 def _check_file(path: Path) -> None:
-    """Raises: ConfigError when it is no GGUF file; NotEligible when it holds a vocabulary and no weights."""
+    """Raises: DamagedModel when it is no GGUF file; NotEligible when it holds a vocabulary and no weights."""
     try:
         with path.open("rb") as file:
             head = file.read(16)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
     if head[:4] != b"GGUF" or len(head) < 16:
-        raise ConfigError(f"{path} is not a GGUF file: it does not begin as one")
+        raise DamagedModel(f"{path} is not a GGUF file: it does not begin as one")
     if int.from_bytes(head[8:16], "little") == 0:
         raise NotEligible(f"{path} holds a vocabulary and no weights: give the file of the model itself")
 
 
 def _tensor_types(api: Api, path: Path) -> frozenset[str]:
-    """The types of the file's tensors, as llama.cpp names them when it reads a file's header."""
+    """The types of the file's tensors, as llama.cpp names them when it reads a file's header.
+
+    Raises: DamagedModel for a count that llama.cpp would not survive.
+    """
     address, lines = _load(api, path, {"vocab_only": 1})
-    api.fn.llama_model_free(address)
+    header = Weights(api, address)
+    for key, (least, most) in _LIMITS.items():
+        claim = header.metadata(f"{{arch}}.{key}") or ""
+        if claim.isdecimal() and not least <= int(claim) <= most:
+            raise DamagedModel(
+                f"{path} claims a {key} of {claim}, and llama.cpp takes {least} to {most}: the file is damaged or of a "
+                "kind that is not supported"
+            )
     found = (re.search(r"- type +(\w+): +\d+ tensors", text) for text in lines)
     return frozenset(match[1] for match in found if match)
 
@@ -87,7 +102,7 @@ def _load(api: Api, path: Path, values: Mapping[str, int]) -> tuple[int, list[st
     return address, [text for _, text in lines]
 
 
-def _refusal(path: Path, lines: Sequence[str]) -> ConfigError | NotEligible | TargetError:
+def _refusal(path: Path, lines: Sequence[str]) -> DamagedModel | NotEligible | TargetError:
     """The error for what llama.cpp says when it cannot load a file."""
     told = [re.sub(r"^(\w+: |error loading model[\w ]*: )+", "", line) for line in lines]
     said = "; ".join(line for line in told if "failed to load model" not in line) or "it gives no reason"
@@ -99,11 +114,11 @@ def _refusal(path: Path, lines: Sequence[str]) -> ConfigError | NotEligible | Ta
     if re.search(r"alloc|out of memory|mmap failed|mlock", said):
         return TargetError(f"{path} does not fit into memory ({said})", backend="llamacpp", operation="load")
     if re.search(
-        r"missing tensor|tensor .* not found|wrong shape|key not found|unknown pre-tokenizer|unsupported", said
+        r"missing tensor|tensor .* not found|wrong (shape|number)|key not found|unknown pre-tokenizer|unsupported", said
     ):
         return NotEligible(f"llama.cpp cannot run {path}: {said}")
     if re.search(r"corrupt|incomplete|bounds|magic|invalid|failed to read|read error|gguf", said):
-        return ConfigError(f"{path} is damaged or cut off ({said}): fetch it again")
+        return DamagedModel(f"{path} is damaged or cut off ({said}): fetch it again")
     return TargetError(f"llama.cpp cannot load {path}: {said}", backend="llamacpp", operation="load")
 
 
@@ -126,8 +141,12 @@ def _check_kind(weights: Weights, path: Path) -> None:
 
 def _max_length(options: Options, weights: Weights, path: Path) -> int:
     own = weights.number("n_ctx_train")
+    if own < 2:
+        raise DamagedModel(
+            f"{path} claims a context of {own} tokens, and drafts need two at least: the file is damaged"
+        )
     if options.ctx_size is not None and options.ctx_size > own:
-        raise ConfigError(f"ctx_size is {options.ctx_size}, and the model in {path} reads {own} tokens at most")
+        raise NotEligible(f"ctx_size is {options.ctx_size}, and the model in {path} reads {own} tokens at most")
     return options.ctx_size or min(own, DEFAULT_LENGTH)
 
 

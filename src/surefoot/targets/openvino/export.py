@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from surefoot.core.errors import ConfigError
+from surefoot.core.errors import ConfigError, DamagedModel
 from surefoot.targets.openvino.gguf_source import GgufSource
 from surefoot.targets.openvino.names import MODEL_FILE, RECORD_FILE, CacheKind, is_exported, reason
 from surefoot.targets.openvino.safetensors_source import SafetensorsSource
@@ -127,7 +127,7 @@ def _matrices(source: Source) -> Iterator[tuple[int, int]]:
     names += ["model.embed_tokens.weight"] + ([] if source.spec.tied else ["lm_head.weight"])
     for name in names:
         if not source.has(name):
-            raise ConfigError(f"{source.files[0]} lacks the tensor {name}; it is incomplete or of another kind")
+            raise DamagedModel(f"{source.files[0]} lacks the tensor {name}; it is incomplete or of another kind")
         rows, width = source.shape(name)
         yield rows, width
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.core.errors import ConfigError, NotEligible
+from surefoot.core.errors import DamagedModel, NotEligible
 from surefoot.core.types import Floats
 from surefoot.targets.openvino.spec import ModelSpec, Rope, plain_inv_freq, yarn
 
@@ -53,7 +53,7 @@ class GgufSource:
                 k: int(found[f"tokenizer.ggml.{k}"].contents()) for k in special if f"tokenizer.ggml.{k}" in found
             }
         except (OSError, ValueError, IndexError, KeyError, TypeError) as error:
-            raise ConfigError(f"{path} is damaged or no GGUF file ({error}); download it again") from error
+            raise DamagedModel(f"{path} is damaged or no GGUF file ({error}); download it again") from error
         self._tensors = {t.name: t for reader in readers for t in reader.tensors}
         self._spec = self._read_spec(path)
 
@@ -127,7 +127,7 @@ class GgufSource:
         arch = str(self._fields["general.architecture"])
         missing = [n for n in ("token_embd.weight", "output_norm.weight") if n not in self._tensors]
         if missing:
-            raise ConfigError(f"{path} lacks the tensor {missing[0]}; with shards, name the first one")
+            raise DamagedModel(f"{path} lacks the tensor {missing[0]}; with shards, name the first one")
         heads, hidden = int(self._field("attention.head_count")), int(self._field("embedding_length"))
         head_dim = int(self._field("attention.key_length", hidden // heads))
         return ModelSpec(
@@ -193,12 +193,12 @@ def half_split_order(heads: int, head_dim: int) -> Any:
 
 
 def shard_files(path: Path) -> tuple[Path, ...]:
-    """The file itself, or all shards of the set it is the first of. Raises: ConfigError where one is missing."""
+    """The file itself, or all shards of the set it is the first of. Raises: DamagedModel where one is missing."""
     match = re.fullmatch(r"(.*-)(\d{5})(-of-)(\d{5})\.gguf", path.name)
     files = [path]
     if match:
         files = [path.with_name(f"{match[1]}{i:05d}{match[3]}{match[4]}.gguf") for i in range(1, int(match[4]) + 1)]
     missing = [f.name for f in files if not f.is_file()]
     if missing:
-        raise ConfigError(f"there is no file {path.with_name(missing[0])}")
+        raise DamagedModel(f"there is no file {path.with_name(missing[0])}")
     return tuple(files)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from surefoot.core.errors import ConfigError, NotEligible
+from surefoot.core.errors import ConfigError, DamagedModel, NotEligible
 from surefoot.core.types import Caps, RowClass
 from surefoot.targets.openvino import large_pages
 from surefoot.targets.openvino.layout import Layout, read_layout
@@ -108,7 +108,7 @@ def _check_folder(folder: Path) -> None:
     if not folder.exists():
         raise ConfigError(f"{folder} does not exist; name a folder with {MODEL_FILE}")
     if (folder / MODEL_FILE).is_file():
-        raise ConfigError(f"{folder} holds {MODEL_FILE} without its weights (.bin); copy the whole folder again")
+        raise DamagedModel(f"{folder} holds {MODEL_FILE} without its weights (.bin); copy the whole folder again")
     raise ConfigError(
         f"{folder} holds no OpenVINO model; make one with: surefoot export {folder} --to openvino --out FOLDER"
     )
@@ -130,7 +130,7 @@ def _read_graph(folder: Path) -> Any:
     try:
         return ov.Core().read_model(folder / MODEL_FILE)
     except RuntimeError as error:
-        raise ConfigError(
+        raise DamagedModel(
             f"{folder / MODEL_FILE} cannot be read ({reason(error)}); export or download it again"
         ) from error
 
@@ -165,7 +165,7 @@ def _max_length(
         raise ConfigError(f"{folder} has no config.json that says how long its context is; give ctx_size")
     longest = min(own or options.ctx_size or 0, window or 2**31)
     if options.ctx_size is not None and options.ctx_size > longest:
-        raise ConfigError(f"ctx_size is {options.ctx_size}, and the model in {folder} reads {longest} tokens at most")
+        raise NotEligible(f"ctx_size is {options.ctx_size}, and the model in {folder} reads {longest} tokens at most")
     return options.ctx_size or longest
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from surefoot.core.errors import ConfigError, NotEligible
+from surefoot.core.errors import ConfigError, DamagedModel, NotEligible
 from surefoot.core.types import Floats
 from surefoot.targets.openvino.spec import FAMILIES, ModelSpec, rope_from_config
 
@@ -123,7 +123,8 @@ def _max_length(config: Mapping[str, Any]) -> int:
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
-    """The folder's safetensors files, shards in order. Raises: ConfigError where there is none or one is missing."""
+    """The folder's safetensors files, shards in order. Raises: ConfigError where there is none,
+    DamagedModel where one is missing."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         names = sorted({str(v) for v in dict(read_json(index)["weight_map"]).values()})
@@ -134,12 +135,12 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
         raise ConfigError(f"{folder} has no safetensors file; save the model with save_pretrained(safe_serialization)")
     missing = [f.name for f in files if not f.is_file()]
     if missing:
-        raise ConfigError(f"{folder} lacks the weight file {missing[0]} that its index names; download it again")
+        raise DamagedModel(f"{folder} lacks the weight file {missing[0]} that its index names; download it again")
     return files
 
 
 def map_file(path: Path) -> dict[str, Tensor]:
-    """Every tensor of the file, mapped, nothing read. Raises: ConfigError for a damaged or foreign file."""
+    """Every tensor of the file, mapped, nothing read. Raises: DamagedModel for a damaged or foreign file."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -151,7 +152,7 @@ def map_file(path: Path) -> dict[str, Tensor]:
         body = np.memmap(path, np.uint8, "r", offset=8 + length) if size > 8 + length else np.zeros(0, np.uint8)
         return {name: _map_tensor(body, entry) for name, entry in header.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{path} is damaged or no safetensors file ({error}); download it again") from error
+        raise DamagedModel(f"{path} is damaged or no safetensors file ({error}); download it again") from error
 
 
 def _map_tensor(body: npt.NDArray[np.uint8], entry: Mapping[str, Any]) -> Tensor:
