@@ -34,13 +34,65 @@ def write(
     """
     import gguf
 
-    arch = _ARCHITECTURE.get(family, family)
-    writer: Any = gguf.GGUFWriter(path, arch, split_max_tensors=shard_tensors)
+    writer: Any = gguf.GGUFWriter(path, _ARCHITECTURE.get(family, family), split_max_tensors=shard_tensors)
+    _add_sizes(writer, family, context, layers, width, 2 * width)
+    n_vocab = add_vocabulary(writer, family)
+    if tensors:
+        wanted = getattr(gguf.GGMLQuantizationType, kind)
+        for name, values in _tensors(family, layers, n_vocab, width, np.random.default_rng(seed)):
+            _add(writer, name, values, wanted)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return next(iter(sorted(path.parent.glob(f"{path.stem}-00001-of-*.gguf"))), path) if shard_tensors else path
+
+
+def write_experts(path: Path, experts: int, inner: int, *, context: int = 48, width: int = 256) -> Path:
+    """A Llama of one layer whose `experts` have `inner` rows in Q4_K, all of them zero: it writes the same text however
+    many and large they are.
+
+    They stand before all other tensors, as a hole in the file: it may be far larger than what the disk holds of it.
+    """
+    import gguf
+
+    zeros = gguf.GGMLQuantizationType.Q4_K
+    per_block, n_bytes = gguf.GGML_QUANT_SIZES[zeros]
+    writer: Any = gguf.GGUFWriter(path, "llama")
+    _add_sizes(writer, "llama", context, 1, width, inner)
+    writer.add_expert_count(experts)
+    writer.add_expert_used_count(1)
+    n_vocab = add_vocabulary(writer, "llama")
+    rng = np.random.default_rng(0)
+    dense = {f"{k}.weight": v for k, v in _tensors("llama", 1, n_vocab, width, rng) if "ffn_" not in k or "norm" in k}
+    dense["blk.0.ffn_gate_inp.weight"] = np.zeros((experts, width), np.float32)
+    hole = 0
+    for part, rows, columns in (("gate", inner, width), ("up", inner, width), ("down", width, inner)):
+        shape = (experts, rows, columns // per_block * n_bytes)
+        size = int(np.prod(shape))
+        writer.add_tensor_info(f"blk.0.ffn_{part}_exps.weight", shape, np.dtype(np.uint8), size, zeros)
+        hole += gguf.GGUFWriter.ggml_pad(size, writer.data_alignment)
+    for name, values in dense.items():
+        writer.add_tensor_info(name, values.shape, values.dtype, values.nbytes)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    file = writer.fout[0]
+    writer.write_padding(file, file.tell())
+    file.seek(hole, 1)
+    for values in dense.values():
+        file.write(values.tobytes())
+        writer.write_padding(file, values.nbytes)
+    writer.close()
+    return path
+
+
+def _add_sizes(writer: Any, family: str, context: int, layers: int, width: int, inner: int) -> None:
     writer.add_name("random")  # llama.cpp looks for tokens of their own in models with some names
     writer.add_context_length(context)
     writer.add_embedding_length(width)
     writer.add_block_count(layers)
-    writer.add_feed_forward_length(2 * width)
+    writer.add_feed_forward_length(inner)
     writer.add_head_count(HEADS)
     writer.add_head_count_kv(KV_HEADS)
     writer.add_key_length(width // HEADS)
@@ -53,16 +105,6 @@ def write(
     if family == "gemma2":
         writer.add_attn_logit_softcapping(50.0)
         writer.add_final_logit_softcapping(30.0)
-    n_vocab = add_vocabulary(writer, family)
-    if tensors:
-        wanted = getattr(gguf.GGMLQuantizationType, kind)
-        for name, values in _tensors(family, layers, n_vocab, width, np.random.default_rng(seed)):
-            _add(writer, name, values, wanted)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return next(iter(sorted(path.parent.glob(f"{path.stem}-00001-of-*.gguf"))), path) if shard_tensors else path
 
 
 def add_vocabulary(writer: Any, family: str) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 import pytest
+from own_memory import needs_smaps, own_bytes
 from requantised import requantised
 from same_text import PROMPTS, check_same_text, gap_at
 
@@ -89,12 +90,8 @@ def test_rows_behind_a_deep_cache_have_the_same_bits(model: Model) -> None:
     assert np.array_equal(row, single) if same else np.abs(row - single).max() < 1e-3 * np.ptp(single)
 
 
-@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="only Linux says what memory is made of")
+@needs_smaps
 def test_the_weights_are_mapped_and_not_copied(smollm2_gguf: Path) -> None:
-    def own_bytes() -> int:
-        lines = Path("/proc/self/smaps_rollup").read_text("ascii").splitlines()
-        return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Anonymous:"))
-
     build(Options(ctx_size=256, threads=1), smollm2_gguf)  # what is taken once in a process
     before = own_bytes()
     target = build(Options(ctx_size=256, threads=1, repack="off"), smollm2_gguf)
