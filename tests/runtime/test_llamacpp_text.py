@@ -88,6 +88,40 @@ def test_the_context_ends_a_text_as_it_does_ours(llama: Model) -> None:
     assert tuple(side.ids) == plain(short, prompt, 4)
 
 
+UNANSWERED = """
+import sys
+from pathlib import Path
+from surefoot.core.errors import TargetError
+from surefoot.engine.config import load_config
+from surefoot.engine.generator import load
+from surefoot.lab.vendor import llamacpp, open_vendor
+def failing(url, body, name):
+    raise TargetError(f"{name} failed", backend="llamacpp", operation="generate")
+llamacpp._post = failing
+wanted = {"runtime": {"name": "llamacpp", "threads": 1}, "allow_near_ties": True}
+model = load(sys.argv[1], load_config(overrides=wanted), cache_dir=Path(sys.argv[1]).parent / "cache")
+vendor = open_vendor(model)
+try:
+    vendor.plain(model.encode("stairs"), 2)
+except TargetError as error:
+    print(error)
+del vendor
+print("dropped")
+"""
+PATIENCE_S = 300
+"""Only to end a hang; nothing is judged by it."""
+
+
+def test_a_server_that_never_answered_hangs_nothing(llama: Model) -> None:
+    """Neither where its vendor is dropped nor at the end of the process."""
+    done = subprocess.run(
+        [sys.executable, "-c", UNANSWERED, str(llama.path)], capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].endswith(" failed")
+    assert done.stdout.splitlines()[1:] == ["dropped"]
+
+
 QUIET = """
 import sys
 from pathlib import Path

@@ -6,6 +6,7 @@ Through xllamacpp it is llama.cpp's server, inside this process, asked over its 
 
 from __future__ import annotations
 
+import ctypes
 import json
 import urllib.error
 import urllib.request
@@ -62,16 +63,9 @@ class ServerVendor:
         return _post(f"{self._running[draft_len].listening_address}/completion", body, self.name)
 
     def _start(self, draft_len: int) -> None:
-        import xllamacpp
-
         for other in [other for other in self._running if other and draft_len]:
             del self._running[other]
-        try:
-            self._running[draft_len] = xllamacpp.Server(_params(self._model, draft_len))
-        except Exception as error:
-            raise NotEligible(f"{self.name} does not start: {error}") from error
-        # xllamacpp 2026.10.11549 hangs where a server is dropped before it has answered once.
-        self._ask(draft_len, {"prompt": [0], "n_predict": 1})
+        self._running[draft_len] = _serve(_params(self._model, draft_len), self.name)
 
     def _write(self, draft_len: int, ids: Ids, n_tokens: int) -> Side:
         if self._model.config.stop_ids:
@@ -178,6 +172,26 @@ def open_llamacpp(model: Model, clock: Clock) -> ServerVendor | PythonVendor:
     raise NotEligible(
         "llama-cpp-py-sync generates text and no ids: compare with binding xllamacpp or llama-cpp-python."
     )
+
+
+def _serve(params: Any, name: str) -> Any:
+    """A server that has answered once.
+
+    Raises: NotEligible where it does not start; TargetError where its first answer fails.
+    """
+    import xllamacpp
+
+    try:
+        server = xllamacpp.Server(params)
+    except Exception as error:
+        raise NotEligible(f"{name} does not start: {error}") from error
+    try:
+        _post(f"{server.listening_address}/completion", {"prompt": [0], "n_predict": 1}, name)
+    except BaseException:
+        # xllamacpp 2026.10.11549 hangs where a server is dropped before its loop runs: this one is never dropped.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))
+        raise
+    return server
 
 
 def _params(model: Model, draft_len: int) -> Any:
