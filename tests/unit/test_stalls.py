@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from timed_toy import ROW_S, VirtualClock, timed_model
 
+from surefoot.app.cli.generate import summary
 from surefoot.core.errors import ConfigError
 from surefoot.core.types import Draft, Round, as_ids
-from surefoot.engine.config import load_config
+from surefoot.engine.config import Config, Part, load_config
+from surefoot.engine.generator import Generation
 from surefoot.engine.pauses import Paused
 from surefoot.engine.stats import ENOUGH, STALL, stalls, summarise
 
@@ -64,3 +69,29 @@ def test_a_pause_is_a_part_of_a_second() -> None:
     assert load_config(overrides={"draft_gap_s": 0.003}).draft_gap_s == 0.003
     with pytest.raises(ConfigError, match="draft_gap_s must be between 0 and 1 second"):
         load_config(overrides={"draft_gap_s": 2.0})
+
+
+def written(clock: VirtualClock, config: Config) -> Generation:
+    generation = timed_model(clock).generate([1, 2, 3], config=config, clock=clock)
+    assert list(generation)
+    return generation
+
+
+def test_the_line_of_statistics_tells_of_a_stall_and_of_none() -> None:
+    forwards = iter(range(1000))
+    config = Config(drafts=Part("off"), max_tokens=40)
+    stalled = written(VirtualClock(slow=lambda now: 30.0 if next(forwards) == 20 else 1.0), config)
+    assert (stalled.stats().stalls, stalled.stats().stalled_s) == (1, pytest.approx(29 * ROW_S[1]))
+    assert "; 1 stalled forwards, 0.29 s lost; " in summary(stalled, config, near_ties=False)
+    assert "stalled" not in summary(written(VirtualClock(), config), config, near_ties=False)
+
+
+def test_the_pause_is_kept_before_every_draft_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, config = VirtualClock(), Config(max_tokens=40)
+    monkeypatch.setattr("time.sleep", clock.sleep)
+    paused = written(clock, replace(config, draft_gap_s=0.003))
+    asked = [round_ for round_ in paused.rounds[1:] if round_.draft_s]
+    assert clock.slept == [0.003] * len(asked)
+    assert len(asked) > 2
+    assert all(round_.draft_s == pytest.approx(0.003) for round_ in asked)
+    assert paused.ids == written(VirtualClock(), config).ids
