@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["ConfigError", "Generation", "LawError", "Model", "NotEligible", "SurefootError", "TargetError", "load"]
+__all__ = [
+    "ConfigError", "DamagedModel", "Generation", "LawError", "Model", "NotEligible", "SurefootError", "TargetError", "load"
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
