@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
-    "ConfigError", "DamagedModel", "Generation", "LawError", "Model", "NotEligible", "SurefootError", "TargetError", "load"
+    "ConfigError", "DamagedModel", "Generation", "LawError", "Model", "NotEligible", "SurefootError", "TargetError",
+    "load",
 ]  # fmt: skip
 
 
