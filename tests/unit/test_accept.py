@@ -274,6 +274,12 @@ def test_a_run_that_was_cut_short_goes_on_with_no_text_lost_or_twice(model: Mode
     ]
 
 
+def test_a_run_that_is_cut_short_has_all_workloads(model: Model) -> None:
+    uses = [PromptUse(name, name[:4], "here", 5, "00") for name in ("chat-1", "chat-2", "chat-3", "code-1", "code-2")]
+    order = dict.fromkeys(planned.use.id for planned in plan(replace(asked(model), prompts=tuple(uses))))
+    assert list(order) == ["chat-1", "code-1", "chat-2", "code-2", "chat-3"]
+
+
 def test_the_record_is_read_again_as_it_was_written(whole: Loaded, tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     with Store.create(path, whole.run) as store:

@@ -47,6 +47,7 @@ def test_each_number_by_hand() -> None:
 def test_nothing_is_no_zero() -> None:
     found = acceptance([])
     assert (found.accepted_per_round, found.tokens_per_round, found.rate, found.positions) == (None, None, None, ())
+    assert found.conditional_sum is None
     plain = acceptance([make.step()] * 3)
     assert (plain.accepted_per_round, plain.tokens_per_round, plain.rate) == (0, 1, None)
 
@@ -134,6 +135,7 @@ def test_the_conditional_sum_is_no_number_of_tokens(
         found.emitted / found.rounds, abs=1e-12
     )  # and that is what was written
     assert found.positions == positions
+    assert found.conditional_sum == pytest.approx(wrong)  # what stands beside the right figure, named as wrong
 
 
 def test_the_case_of_140_rounds() -> None:

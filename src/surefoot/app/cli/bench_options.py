@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 OWN, SPEC_BENCH = "own", "spec-bench"
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[smh])")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-_NOT_REPEATED = {"--out": 1, "--time-limit": 1, "--resume": 1, "--json": 0, "-q": 0, "--quiet": 0, "--debug": 0}
+_NOT_REPEATED = {
+    "--out": 1, "--time-limit": 1, "--resume": 1, "--print": 1, "--curve": 1, "--draft-ms": 1,
+    "--json": 0, "-q": 0, "--quiet": 0, "--debug": 0,
+}  # fmt: skip
 """Options that decide nothing about the figures, and how many values each takes."""
 
 

@@ -67,7 +67,7 @@ def prepare(args: argparse.Namespace, context: Context, command: Sequence[str], 
     """
     if args.model is None:
         raise ConfigError("there is no MODEL: name a folder, a GGUF file, a Hub id or smollm2-135m")
-    config = _config(args)
+    config = configuration(args)
     if before is not None:  # the run goes on under the plan in its record, whatever lies in the cache by now
         config = replace(config, plan=OFF)
     arms = _arms(args, config)
@@ -101,28 +101,28 @@ def prepare(args: argparse.Namespace, context: Context, command: Sequence[str], 
     return Prepared(run, writers, ids, args.quick, context)
 
 
-def parse_again(run: Run, path: Path) -> argparse.Namespace:
-    """The arguments of a run that began, read once more. Raises: ConfigError where this version cannot."""
+def parse_again(run: Run, path: Path, command: str = "bench") -> argparse.Namespace:
+    """The arguments of a run that this command began, read once more. Raises: ConfigError where this version cannot."""
     from surefoot.app.cli.main import build_parser
 
     try:
         again = parse(build_parser(), list(run.command))
     except (ConfigError, SystemExit) as error:
         raise ConfigError(f"{path} was made by a command that this version cannot read: {error}") from error
-    if again.command != "bench":
-        raise ConfigError(f"{path} was not made by 'surefoot bench', which alone can go on with it")
+    if again.command != command:
+        raise ConfigError(f"{path} was not made by 'surefoot {command}', and only the one that made it goes on with it")
     return again
 
 
-def new_path(run: Run) -> Path:
-    """A file name that says what was run, and when."""
+def new_path(run: Run, command: str = "bench") -> Path:
+    """A file name that says what was run, by which command, and when."""
     name = re.sub(r"[^\w.-]+", "-", Path(str(run.model["model"])).name).strip("-.") or "model"
     when = re.sub(r"[^\dT]", "", run.when)
-    return Path(f"bench-{name}-{run.model['runtime']}-{when}.jsonl")
+    return Path(f"{command}-{name}-{run.model['runtime']}-{when}.jsonl")
 
 
-def _config(args: argparse.Namespace) -> Config:
-    """The configuration, with a seed, so that both sides of every pair draw alike."""
+def configuration(args: argparse.Namespace, option: str = "--arm") -> Config:
+    """The configuration, with a seed, so that all texts of a prompt draw alike. option: names the arms."""
     from surefoot.engine.config import SHORTCUTS, parse_assignment
 
     config = settings.configure(args)
@@ -130,7 +130,7 @@ def _config(args: argparse.Namespace) -> Config:
         for text in args.set:
             key, _ = parse_assignment(text)
             if SHORTCUTS.get(key, key).partition(".")[0] in ("drafts", "policy"):
-                raise ConfigError(f"--arm and --set {text} both say what drafts are compared; leave one of them out")
+                raise ConfigError(f"{option} and --set {text} both say what drafts are compared; leave one of them out")
     return replace(config, seed=config.seed or 0)
 
 

@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser(with_parts: bool = False) -> argparse.ArgumentParser:
     """The parser of all commands. `with_parts` names the installed plug-ins in the help of commands that use them."""
-    from surefoot.app.cli import bench, demo, doctor, export, gate, generate, inspect, report, simulate, tune
+    from surefoot.app.cli import accept, bench, demo, doctor, export, gate, generate, inspect, report, simulate, tune
     from surefoot.app.cli.command import Parser
 
     parser = Parser(
@@ -38,7 +38,7 @@ def build_parser(with_parts: bool = False) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for module in (demo, generate, inspect, gate, tune, simulate, bench, report, export, doctor):
+    for module in (demo, generate, inspect, gate, tune, accept, simulate, bench, report, export, doctor):
         module.add_to(commands, with_parts)
     return parser
 

@@ -118,6 +118,8 @@ def _load(paths: Sequence[Path]) -> list[NamedRun]:
     runs = []
     for path, name in zip(paths, _names(seen), strict=True):
         loaded = load(path)
+        if loaded.run.counting is not None:
+            raise ConfigError(f"{path} timed nothing: see what it says with 'surefoot accept --print {path}'")
         if not loaded.pairs:
             raise ConfigError(f"{path} holds no pair: the run was ended too early to say anything; run it again")
         runs.append(NamedRun(name, analyse(loaded)))

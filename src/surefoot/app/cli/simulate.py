@@ -58,8 +58,8 @@ def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
     parser = commands.add_parser(
         "simulate",
         help="say what another draft length, policy or machine would have given",
-        description="Writes the texts of a bench again on a virtual clock, where forwards cost what a curve says, with "
-        "each policy; and with the best schedule that hindsight allows. No model runs. Of a published table of "
+        description="Writes the texts of a record again on a virtual clock, where forwards cost what a curve says, "
+        "with each policy; and with the best schedule that hindsight allows. No model runs. Of a published table of "
         "speed-ups, the rows of fixed draft lengths are fitted, the others are predicted, and both are compared.",
         allow_abbrev=False,
     )
@@ -70,7 +70,7 @@ def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--trace", type=Path, required=True, metavar="FILE",
-        help="a record of `surefoot bench`, or a JSON table of speed-ups by draft length",
+        help="a record of `surefoot bench` or `surefoot accept`, or a JSON table of speed-ups by draft length",
     )  # fmt: skip
     parser.add_argument(
         "--policy", action="append", default=[], metavar="NAME[:OPTION=VALUE,...]",
@@ -194,12 +194,16 @@ def _table(path: Path) -> Table | None:
     from surefoot.lab.simulate import table_of
 
     if not path.is_file():
-        raise ConfigError(f"there is no file {path}: give a record of `surefoot bench`, or a table of speed-ups")
+        raise ConfigError(
+            f"there is no file {path}: give a record of `surefoot bench` or `surefoot accept`, or a table of speed-ups"
+        )
     if path.suffix == ".jsonl":
         return None
     table = table_of(json_object(path))
     if table is None:
-        raise ConfigError(f"{path} is no record of `surefoot bench` (.jsonl), and holds no table of speed-ups either")
+        raise ConfigError(
+            f"{path} is no record (.jsonl) of `surefoot bench` or `surefoot accept`, and holds no table of speed-ups"
+        )
     return table
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
 
 from surefoot.core.errors import LawError, NotEligible
 from surefoot.core.ports import Clock
@@ -13,10 +14,14 @@ from surefoot.engine.generator import Model
 from surefoot.lab import replay, sides
 from surefoot.lab.accept.anchor import Unanchored
 from surefoot.lab.arms import configured, plain
+from surefoot.lab.plan import by_workload
 from surefoot.lab.records import Arm, Counted, Counting, Mode, PromptUse, Record, Run, Step
 from surefoot.lab.replay import Trace
 from surefoot.lab.store import Loaded
 from surefoot.lab.traces import NoScores
+
+Key = tuple[Mode, str, str, float]
+"""Which text of a run: its mode, arm, prompt and temperature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,7 @@ class Planned:
     temperature: float
 
     @property
-    def key(self) -> tuple[str, str, str, float]:
+    def key(self) -> Key:
         return self.mode, self.arm.label if self.arm else "", self.use.id, self.temperature
 
 
@@ -57,10 +62,13 @@ class World:
 
 
 def plan(run: Run) -> tuple[Planned, ...]:
-    """Every text of the run: each prompt at each temperature, plain first, then each arm in all modes."""
+    """Every text of the run: each prompt at each temperature, plain first, then each arm in all modes.
+
+    The first prompt of each workload comes before the second of any, so that a run that is cut short has all workloads.
+    """
     counting = counting_of(run)
     found: list[Planned] = []
-    for use in run.prompts:
+    for use in filter(None, chain.from_iterable(zip_longest(*by_workload(run.prompts).values()))):
         for temperature in counting.temperatures:
             found.append(Planned("plain", None, use, temperature))
             for arm in run.arms:
@@ -139,9 +147,7 @@ def offered(trace: Trace, budget: int) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _count(
-    planned: Planned, run: Run, writers: Writers, counted: Mapping[tuple[str, str, str, float], Counted]
-) -> Counted:
+def _count(planned: Planned, run: Run, writers: Writers, counted: Mapping[Key, Counted]) -> Counted:
     """The text of this mode, written or replayed."""
     use, arm, draft_len = planned.use, planned.arm, counting_of(run).draft_len
     (budget,) = run.budgets
