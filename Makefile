@@ -48,7 +48,7 @@ test: dev-env
 	OMP_NUM_THREADS=1 $(DEV)/pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 bench: dev-env
-	set -e; for file in $(filter-out %/common.py,$(wildcard benchmarks/*.py)); do echo "== $$file"; $(DEV)/python $$file; done
+	set -e; for file in $(filter-out %/common.py %/written.py,$(wildcard benchmarks/*.py)); do echo "== $$file"; $(DEV)/python $$file; done
 
 format: dev-env
 	$(DEV)/ruff check --fix .
