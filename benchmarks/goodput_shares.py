@@ -2,8 +2,8 @@
 
     python benchmarks/goodput_shares.py [--out FILE]
 
-Texts: benchmarks/records/texts_smollm2.json. Curves: tests/data/cost-curves.json, as measured. Nothing is timed, so any
-machine gives the same figures.
+Texts: those that ship with Surefoot (surefoot/lab/data/texts.json). Curves: tests/data/cost-curves.json, as measured.
+Nothing is timed, so any machine gives the same figures.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ from statistics import mean
 from typing import Any, ClassVar
 
 from common import RECORDS, write_record
+from knowable import KINDS as KNOWABLE
+from knowable import best_by_kind
 
 from surefoot.core.acceptance import Acceptance
 from surefoot.core.cost import CostCurve, fit_curve, published
 from surefoot.core.ports import Policy
-from surefoot.core.types import as_ids
 from surefoot.drafters.ngram import NgramDrafter
 from surefoot.drafters.ngram import Options as NgramOptions
 from surefoot.lab.oracle import oracle
 from surefoot.lab.replay import Trace, plain_s, record, replay
+from surefoot.lab.tune.texts import shipped
+from surefoot.lab.workloads import KINDS
 from surefoot.policies import additive, fixed
 from surefoot.policies.goodput import policy as goodput
 from surefoot.policies.goodput.ledger import Ledger
@@ -36,6 +39,7 @@ CURVES = (
     "torch-int8-smol135m-200", "torch-bf16-smol135m-200", "llama-F16-smol-200", "llama-Q8_0-smol-200",
 )  # fmt: skip
 LENGTHS = (0, 1, 2, 3, 5, 7, 10, 15)
+SPLIT = ("goodput", "best length by the text", "best length by the match", "best length by the match and the streak")
 Maker = Callable[[CostCurve], Policy]
 
 
@@ -66,10 +70,10 @@ def _cell(match_len: int, streak: int, position: int) -> tuple[int, int, int]:
 def traces() -> dict[str, list[Trace]]:
     """The texts by workload, with what lookup offers at each of their tokens."""
     found: dict[str, list[Trace]] = {}
-    for each in json.loads((RECORDS / "texts_smollm2.json").read_text(encoding="utf-8"))["texts"]:
+    for each in shipped(KINDS):
         # Lookup looks at no scores.
-        trace = record(NgramDrafter(NgramOptions()), as_ids(each["prompt"]), each["ids"], None)  # type: ignore[arg-type]
-        found.setdefault(each["workload"], []).append(trace)
+        trace = record(NgramDrafter(NgramOptions()), each.prompt_ids, each.ids, None)  # type: ignore[arg-type]
+        found.setdefault(each.workload, []).append(trace)
     return found
 
 
@@ -112,6 +116,8 @@ def of_workload(texts: list[Trace], curve: CostCurve) -> dict[str, float]:
     with changed(goodput, "Acceptance", Known), changed(Known, "counts", {}):
         seconds(texts, curve, own)
         found["goodput that knew its acceptance"] = seconds(texts, curve, own)
+    for name, kind in KNOWABLE.items():
+        found[f"best length by {name}"] = sum(best_by_kind(trace, curve, kind) for trace in texts)
     found["best with hindsight"] = sum(oracle(trace, curve).seconds for trace in texts)
     found["plain"] = sum(plain_s(trace, curve) for trace in texts)
     return found
@@ -129,10 +135,21 @@ def main() -> None:
     print(
         "policy, then: speed by that of the best fixed length (mean, least), share of the best schedule (mean, least)"
     )
-    for policy in ("additive", *(key for key in rows[0]["seconds"] if key.startswith("goodput"))):
+    for policy in (key for key in rows[0]["seconds"] if key.startswith(("additive", "goodput", "best length"))):
         ratios = [min(row["seconds"][f"fixed {k}"] for k in LENGTHS) / row["seconds"][policy] for row in rows]
         shares = [row["seconds"]["best with hindsight"] / row["seconds"][policy] for row in rows]
         print(f"{policy:34s} {mean(ratios):.3f} {min(ratios):.3f}   {mean(shares):.3f} {min(shares):.3f}")
+    print("\nworkload, then share of the best schedule (mean over curves): " + ", ".join(SPLIT))
+    for workload in by_workload:
+        shares = [
+            mean(
+                row["seconds"]["best with hindsight"] / row["seconds"][policy]
+                for row in rows
+                if row["workload"] == workload
+            )
+            for policy in SPLIT
+        ]
+        print(f"{workload:12s}" + "".join(f"{share:7.3f}" for share in shares))
     write_record(out, "seconds on a virtual clock, by curve, workload and policy", rows)
 
 

@@ -30,7 +30,7 @@ def sweeps(draw: st.DrawFn) -> list[Sample]:
     """Turns of a sweep, most rounds alike and any of them as long as it likes."""
     n_rows, n_turns = draw(st.integers(2, 5)), draw(st.integers(1, 9))
     usual = draw(seconds)
-    samples = []
+    samples: list[Sample] = []
     for turn in range(n_turns):
         for depth in DEPTHS:
             for rows in range(1, n_rows + 1):
@@ -61,7 +61,7 @@ def test_whatever_the_clock_says_a_verdict_comes_of_it(samples: list[Sample], la
             assert math.isfinite(number)
         json.dumps(asdict(said), allow_nan=False)
         json.dumps([asdict(staircase(found, depth)), asdict(what_binds(found, depth))], allow_nan=False)
-    worked = worth(Counted("code", TEXT, FREE), found, 8192)
+    worked = worth([Counted("code", TEXT, FREE, True)], found, 8192)
     assert worked is not None
     json.dumps(asdict(worked), allow_nan=False)
     assert compare(found, curve([*later, *samples])).n_points > 0

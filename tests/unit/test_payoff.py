@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from surefoot.core.cost import fit_curve, published
 from surefoot.core.errors import ConfigError
-from surefoot.core.payoff import DraftCost, best, break_even, expected, geometric, outlook, verdict
+from surefoot.core.payoff import DraftCost, best, between, break_even, expected, geometric, outlook, verdict
 
 survivals = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=12).map(lambda chances: sorted(chances, reverse=True))
 staircases = st.lists(st.floats(0.5, 9.0), min_size=2, max_size=13).map(lambda costs: dict(enumerate(costs, 1)))
@@ -110,7 +110,7 @@ def test_verdicts_in_words() -> None:
     good = verdict(seed, geometric(0.8, 8), 500, 848)
     assert (good.kind, good.draft_len) == ("draft", 7)
     assert good.low > 1
-    assert good.text.startswith("draft 7 (8 rows): expect 2.80x (2.")
+    assert good.text == "draft 7 (8 rows): expect 2.5x to 3.1x"
     assert "8 rows cost 1.49 times plain decoding at 848 tokens" in good.reasons[0]
     assert "one depth only" in good.reasons[-1]
     slope = curve("torch-bf16-smol135m-200")
@@ -122,7 +122,14 @@ def test_verdicts_in_words() -> None:
     assert wide > 2 * good.high / good.low
     close = verdict(slope, geometric(0.4, 8), 20, 200)
     assert (close.kind, close.draft_len) == ("undecided", 0)
+    assert close.text.startswith("undecided: draft_len ")
     assert close.low < 1 < close.high
+
+
+def test_no_digit_is_finer_than_the_distance_of_the_ends() -> None:
+    assert between(1.308, 1.922) == "1.3x to 1.9x"
+    assert between(1.308, 1.722) == "1.31x to 1.72x"
+    assert between(0.998, 1.002) == "1.00x"
 
 
 def test_a_verdict_says_when_its_price_was_never_measured() -> None:

@@ -59,9 +59,9 @@ CHANGES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda plan: plan["owner"].update(machine="0" * 16), "changed since it was written"),
     (lambda plan: plan.pop("workloads"), "changed since it was written"),
     (lambda plan: plan.pop("digest"), "changed since it was written"),
-    (lambda plan: plan.update(schema=0), "an older schema (0, and this Surefoot reads 1)"),
-    (lambda plan: plan.update(schema=2), "another schema (2, and this Surefoot reads 1)"),
-    (lambda plan: plan.update(schema=True), "another schema"),
+    (lambda plan: plan.update(schema=1), "an older schema (1, and this Surefoot reads 2)"),
+    (lambda plan: plan.update(schema=3), "another schema (3, and this Surefoot reads 2)"),
+    (lambda plan: plan.update(schema=True), "schema (true, and this Surefoot reads 2)"),
     (lambda plan: plan.pop("schema"), "another schema (null"),
 ]
 
@@ -150,7 +150,9 @@ def test_a_named_plan_of_something_else_is_refused(tmp_path: Path, owner: plans.
     with pytest.raises(ConfigError) as caught:
         plans.find(owner, str(path), tmp_path)
     assert why in str(caught.value)
-    assert "surefoot tune tiny --runtime" in str(caught.value)
+    # With the settings of this run, not with those that the plan was made with.
+    command = f"surefoot tune tiny --runtime {owner.runtime} --threads {owner.settings['threads']}"
+    assert f"make a new one with '{command}' and the other options of this run" in str(caught.value)
     assert plans.find(samples.OWNER, str(path), tmp_path) == plans.Found(plans.load(path), path)
 
 
@@ -173,15 +175,22 @@ def test_a_plan_that_was_found_and_is_a_stranger_is_passed_over_with_its_reason(
     unrelated = owner.path != samples.OWNER.path or owner.runtime != samples.OWNER.runtime
     assert (why in found.note) != unrelated
     assert (found.note == "") == unrelated
+    assert (f"make a new one with 'surefoot tune tiny --runtime {owner.runtime}" in found.note) != unrelated
 
 
-def test_a_damaged_plan_that_was_found_is_passed_over_with_its_reason(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("change", "why"), CHANGES)
+def test_a_damaged_or_older_plan_that_was_found_is_passed_over_with_its_reason(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], why: str
+) -> None:
     path = plans.path_of(samples.OWNER, tmp_path)
-    path.parent.mkdir()
-    path.write_text("{}")
+    plans.save(samples.plan(), path)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    change(document)
+    path.write_text(json.dumps(document), encoding="utf-8")
     found = plans.find(samples.OWNER, "auto", tmp_path)
     assert found.plan is None
-    assert "another schema" in found.note
+    assert why in found.note
+    assert "surefoot tune tiny" in found.note
 
 
 def test_the_plan_that_belongs_is_found_unless_none_is_wanted(tmp_path: Path) -> None:

@@ -22,6 +22,9 @@ NEVER_GAIN = 1.1
 WIDEST = 100.0
 """chosen: an interval of a factor of e^100 either way says that nothing is known, and its ends are numbers still."""
 
+FINE = 0.5
+"""chosen: two ends nearer than this are told apart by their second digit."""
+
 ACCURACY = 1e-9
 """Of a break-even acceptance; far below what acceptance can be measured to."""
 
@@ -179,25 +182,35 @@ def verdict(curve: CostCurve, survival: Sequence[float], offered: int, depth: in
     return judged(outlook(curve, depth, draft), choice.draft_len, choice.gain, spread, reasons)
 
 
-def judged(view: Outlook, draft_len: int, gain: float, spread: float, reasons: Sequence[str]) -> Verdict:
+def judged(
+    view: Outlook, draft_len: int, gain: float, spread: float, reasons: Sequence[str], *, least: float = 0.0
+) -> Verdict:
     """The verdict on the best draft length, however its gain was found.
 
-    spread: half the 95 % interval of the logarithm of the gain. An interval around 1 is undecided, and drafts stay off.
+    spread: half the 95 % interval of the logarithm of the gain; least: where it ends at the latest, because something
+    else holds it up. An interval around 1 is undecided, and drafts stay off.
     """
     spread = min(spread, WIDEST)
-    low, high = gain * math.exp(-spread), gain * math.exp(spread)
-    figures = f"{gain:.2f}x ({low:.2f} to {high:.2f})"
+    low, high = max(gain * math.exp(-spread), min(least, gain)), gain * math.exp(spread)
     if view.never:
         return Verdict("never speculate", 0, gain, low, high, (view.text, *reasons), view.text)
     at = f"draft_len {draft_len} ({draft_len + 1} rows)"
     if low > 1:
-        text = f"draft {draft_len} ({draft_len + 1} rows): expect {figures}"
+        text = f"draft {draft_len} ({draft_len + 1} rows): expect {between(low, high)}"
         return Verdict("draft", draft_len, gain, low, high, tuple(reasons), text)
     if high < 1:
-        text = f"do not speculate: {at}, the best, would give {figures}"
+        text = f"do not speculate: {at}, the best, would give {between(low, high)}"
         return Verdict("do not speculate", 0, gain, low, high, tuple(reasons), text)
-    text = f"do not speculate until more is known: {at}, the best, gives {figures}"
+    text = f"undecided: {at}, the best, gives {between(low, high)}"
     return Verdict("undecided", 0, gain, low, high, tuple(reasons), text)
+
+
+def between(low: float, high: float) -> str:
+    """1.31 and 1.92 as 1.3x to 1.9x, and as one figure where both are written alike; no digit finer than their
+    distance."""
+    digits = 2 if high - low < FINE else 1
+    first, last = f"{low:.{digits}f}x", f"{high:.{digits}f}x"
+    return first if first == last else f"{first} to {last}"
 
 
 def _log_error(curve: CostCurve, survival: Sequence[float], offered: int, choice: Expected) -> float:

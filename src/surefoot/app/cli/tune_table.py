@@ -141,7 +141,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 def _workload_cells(plan: Plan) -> list[tuple[str, ...]]:
     head = (
-        "workload", "context", "tokens", "drafts in", "draft_len", "gain [95 %]", "goodput", "of best schedule",
+        "workload", "context", "tokens", "drafts in", "gain [95 %]", "of best schedule", "draft_len", "its gain",
         "verdict",
     )  # fmt: skip
     rows: list[tuple[str, ...]] = [head]
@@ -151,9 +151,9 @@ def _workload_cells(plan: Plan) -> list[tuple[str, ...]]:
         rows.append(
             (
                 each.name, str(each.depth), str(each.tokens), f"{each.offered:.0%}",
-                str(outcome.draft_len) if outcome.draft_len else "off",
-                _gain(outcome), f"{each.policy_gain:.2f}",
-                f"{each.oracle_share:.0%}", f"{outcome.kind}{above}",
+                _gain(outcome), f"{each.oracle_share:.0%}",
+                str(outcome.draft_len) if outcome.draft_len else "off", f"{each.fixed_gain:.2f}",
+                f"{outcome.kind}{above}",
             )
         )  # fmt: skip
     return rows

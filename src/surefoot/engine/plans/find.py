@@ -82,7 +82,7 @@ def demote(owner: Owner, caps: Caps, row_class: RowClass, text: str, found_by: s
 
 
 def _refusal(reason: str, owner: Owner) -> str:
-    return f"is not used: {reason}; make a new one with '{owners.command(owner)}'"
+    return f"is not used: {reason}; make a new one with '{owners.command(owner)}' and the other options of this run"
 
 
 def _nearly(owner: Owner, cache_dir: Path) -> str:

@@ -11,7 +11,7 @@ from surefoot.core.types import RowClass
 from surefoot.engine.config import AUTO, WITHOUT_PLAN, Part
 from surefoot.engine.plans.owner import Owner
 
-SCHEMA = 1
+SCHEMA = 2
 """Raised whenever the meaning of a field changes. A reader refuses what it does not know."""
 
 GOODPUT = "goodput"
@@ -54,7 +54,8 @@ class SweepFacts:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A verdict in words. draft_len 0 where drafts should stay off; gain by plain decoding, with its 95 % interval."""
+    """A verdict in words. gain: of goodput by plain decoding, with its 95 % interval; draft_len: the best of fixed
+    lengths, 0 where drafts should stay off."""
 
     kind: Literal["draft", "undecided", "do not speculate", "never speculate"]
     draft_len: int
@@ -69,11 +70,12 @@ class Outcome:
 class Workload:
     """What drafts bring on one kind of text.
 
-    depth: tokens of context that the verdict is for. tokens, rounds: written and replayed to count it. offered: the
-    share of rounds in which the drafter had something. survival[i]: the chance that draft token i + 1 and all before it
-    hold, where it had. policy_gain: of goodput against plain decoding, on the curve; oracle_share: its speed by that of
-    the best schedule with hindsight. above: from this depth on the best length no longer pays; None where it pays as
-    far as the context reaches, or pays nowhere.
+    depth: tokens of context that the verdict is for. tokens, rounds: replayed to count it, of one text that this model
+    wrote and of those that ship with Surefoot. offered: the share of rounds in which the drafter had something.
+    survival[i]: the chance that draft token i + 1 and all before it hold, where it had. fixed_gain: of the best fixed
+    length against plain decoding, on the curve; oracle_share: the speed of goodput by that of the best schedule with
+    hindsight. above: from this depth on no fixed length pays any more; None where one pays as far as the context
+    reaches, or the verdict is not to draft.
     """
 
     name: str
@@ -83,7 +85,7 @@ class Workload:
     offered: float
     survival: Sequence[float]
     outcome: Outcome
-    policy_gain: float
+    fixed_gain: float
     oracle_share: float
     above: int | None
 

@@ -294,11 +294,17 @@ def _drafter(model: Model) -> Part | None:
 def _workloads(
     model: Model, part: Part, written: Mapping[str, Written], curve: CostCurve, world: World
 ) -> tuple[Workload, ...]:
+    texts = [(text.workload, text.prompt, text.ids, True) for text in written.values()]
+    texts += [(text.workload, text.prompt_ids, text.ids, False) for text in plain_texts.shipped(tuple(written))]
     found = []
-    for name, text in written.items():
+    for name in written:
         world.check()
         world.show(Step(f"what drafts are worth on {name}", 0.0))
-        counted = worths.count(text, make_drafter(model, part), curve.max_rows - 1, world.clock)
+        counted = [
+            worths.count(workload, prompt, ids, make_drafter(model, part), curve.max_rows - 1, world.clock, own=own)
+            for workload, prompt, ids, own in texts
+            if workload == name
+        ]
         worth = worths.worth(counted, curve, model.target.caps.max_length)
         if worth is not None:
             found.append(worth)

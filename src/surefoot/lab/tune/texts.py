@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from statistics import median
 
 import numpy as np
@@ -15,6 +17,7 @@ from surefoot.engine.config import Part
 from surefoot.engine.generator import Model
 from surefoot.lab import workloads
 from surefoot.lab.measure import SPAN
+from surefoot.lab.traces import Text
 
 LEAST_TOKENS = 24
 """chosen: a text is written so far whatever the time; in fewer tokens nothing comes twice."""
@@ -41,6 +44,19 @@ def prompts(model: Model, wanted: Sequence[str]) -> dict[str, Ids]:
         found[name] = model.encode(content, tools=None if raw else prompt.tools, raw=raw)
     room = model.target.caps.max_length - LEAST_TOKENS
     return {name: ids[-room:] for name, ids in found.items()}
+
+
+def shipped(wanted: Sequence[str]) -> tuple[Text, ...]:
+    """Texts that ship with Surefoot, four of each workload, written by SmolLM2-135M.
+
+    One short text of the model itself says little of how much texts differ; these cost nothing but a replay.
+    """
+    document = json.loads((files("surefoot.lab") / "data" / "texts.json").read_bytes())
+    return tuple(
+        Text(each["workload"], each["id"], as_ids(each["prompt"]), tuple(each["ids"]))
+        for each in document["texts"]
+        if each["workload"] in wanted
+    )
 
 
 def sweep_text(model: Model, length: int) -> Ids:
