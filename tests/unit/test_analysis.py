@@ -166,13 +166,12 @@ def test_a_run_against_itself_is_held_to_the_same_rules() -> None:
 
 def test_the_facts_of_the_run_and_how_it_ended() -> None:
     record = loaded(pairs(1))
-    facts = analyse(record).facts
-    assert (facts.complete, facts.cut, facts.resumed) == (None, False, ())
-    assert (facts.command, facts.seed, facts.budgets) == (record.run.command, 1, (64,))
+    found = analyse(record)
+    assert (found.run, found.complete, found.cut, found.resumed) == (record.run, None, False, ())
     for why in ("complete", "time"):
         ended = replace(record, end=End("later", why), resumed=(Resumed("then", {}),), cut=True)  # type: ignore[arg-type]
-        facts = analyse(ended).facts
-        assert (facts.complete, facts.cut, len(facts.resumed)) == (why, True, 1)
+        found = analyse(ended)
+        assert (found.complete, found.cut, len(found.resumed)) == (why, True, 1)
 
 
 def test_a_record_without_pairs_is_an_analysis_without_rows() -> None:

@@ -80,7 +80,7 @@ def test_pairs_that_were_left_out_are_listed_with_their_reason(tmp_path: Path) -
 def test_chosen_lengths_the_record_and_the_commands(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, PLAN)
     lines = text(analysis)
-    chosen = [arm for arm in analysis.facts.arms if arm.chosen]
+    chosen = [arm for arm in analysis.run.arms if arm.chosen]
     assert chosen
     assert all(f"{arm.label}: {arm.chosen}" in lines for arm in chosen)
     assert "record: a run.jsonl" in lines

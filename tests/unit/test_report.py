@@ -229,7 +229,7 @@ def test_the_first_screen_answers_for_each_workload() -> None:
     first = shown.partition("seconds apart; then")[2].partition("Can this be trusted?")[0]
     assert "code ▲ Faster Every interval lies above 1." in first
     (run,) = runs("openvino")
-    for workload in run.analysis.facts.workloads:
+    for workload in run.analysis.run.workloads:
         own = [row for row in run.analysis.rows if row.workload == workload]
         assert re.search(rf"{workload} . {words.headline(own)[1]} {re.escape(words.sentence(own))}", first), workload
         for row in own:
@@ -320,7 +320,7 @@ def test_a_run_without_gates_and_a_cut_one_say_so() -> None:
     from dataclasses import replace
 
     (run,) = runs("slow")
-    bare = replace(run.analysis, gates={}, facts=replace(run.analysis.facts, cut=True, complete=None))
+    bare = replace(run.analysis, gates={}, cut=True, complete=None)
     shown = Outline(html.render([NamedRun("bare", bare)])).text
     assert "No gate was run." in shown
     assert "this gate was not run" in shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Literal
+from typing import Literal
 
 from surefoot.lab import metrics, stats, validity
 from surefoot.lab.metrics import Acceptance, Phases
@@ -15,7 +15,7 @@ from surefoot.lab.store import Loaded
 from surefoot.lab.validity import LIMITS, Band, Finding, Limits
 
 __all__ = [
-    "Analysis", "Band", "Facts", "Finding", "Gate", "Interval", "PairPoint", "Row", "Spread", "Word", "analyse",
+    "Analysis", "Band", "Finding", "Gate", "Interval", "PairPoint", "Row", "Spread", "Word", "analyse",
 ]  # fmt: skip
 
 Word = Literal["faster", "slower", "no difference", "undecided", "none"]
@@ -89,32 +89,15 @@ class PairPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """The run itself. complete: None where it neither came to its end nor ran out of time."""
+class Analysis:
+    """All that follows from a record. complete: why the run ended; None where it neither came to its end nor ran out
+    of time. cut: the record ends in the middle of a line. rows: by workload, budget and arm, in the order of the run.
+    excluded: the pairs that were left out. gates: the last outcome of each, by name."""
 
-    schema: int
-    surefoot: str
-    when: str
-    command: Sequence[str]
-    model: Mapping[str, Any]
-    machine: Mapping[str, Any]
-    sampling: Mapping[str, Any]
-    seed: int
-    budgets: Sequence[int]
-    pairs_wanted: int
-    workloads: Mapping[Workload, str]
-    arms: Sequence[Arm]
-    resumed: Sequence[Resumed]
+    run: Run
+    resumed: tuple[Resumed, ...]
     complete: Literal["complete", "time"] | None
     cut: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Analysis:
-    """All that follows from a record. rows: by workload, budget and arm, in the order of the run. excluded: the pairs
-    that were left out. gates: the last outcome of each, by name."""
-
-    facts: Facts
     gates: Mapping[str, Gate]
     rows: tuple[Row, ...]
     pairs: tuple[PairPoint, ...]
@@ -136,7 +119,10 @@ def analyse(loaded: Loaded, limits: Limits = LIMITS) -> Analysis:
         groups.setdefault((pair.workload, pair.budget, pair.arm), []).append(pair)
     workloads = dict.fromkeys(use.workload for use in run.prompts)
     return Analysis(
-        facts=_facts(loaded),
+        run=run,
+        resumed=loaded.resumed,
+        complete=loaded.end.why if loaded.end else None,
+        cut=loaded.cut,
         gates=gates,
         rows=tuple(
             _row(groups[key], arm, run, gates, found.reasons)
@@ -259,25 +245,4 @@ def _point(pair: Pair, reasons: tuple[str, ...]) -> PairPoint:
         ratio=pair.ratio,
         same_ids=pair.same_ids,
         reasons=reasons,
-    )
-
-
-def _facts(loaded: Loaded) -> Facts:
-    run = loaded.run
-    return Facts(
-        schema=run.schema,
-        surefoot=run.surefoot,
-        when=run.when,
-        command=run.command,
-        model=run.model,
-        machine=run.machine,
-        sampling=run.sampling,
-        seed=run.seed,
-        budgets=run.budgets,
-        pairs_wanted=run.pairs_wanted,
-        workloads=run.workloads,
-        arms=run.arms,
-        resumed=loaded.resumed,
-        complete=loaded.end.why if loaded.end else None,
-        cut=loaded.cut,
     )

@@ -33,12 +33,11 @@ def lines(analysis: Analysis, path: Path, console: Console) -> Iterator[str]:
 
 
 def _about(analysis: Analysis) -> Iterator[str]:
-    facts = analysis.facts
-    model, machine = facts.model, facts.machine
+    model, machine = analysis.run.model, analysis.run.machine
     settings = ", ".join(f"{key} {value}" for key, value in model["settings"].items())
     yield f"{model['model']} on {model['runtime']}, {model['device']} ({settings})"
     yield f"{machine['cpu']}, {machine['cores']} cores, {machine['os']}"
-    for arm in facts.arms:
+    for arm in analysis.run.arms:
         if arm.chosen:
             yield f"{arm.label}: {arm.chosen}"
 
@@ -122,7 +121,7 @@ def _ways_on(analysis: Analysis, path: Path) -> Iterator[str]:
     yield f"record: {path}"
     yield f"  surefoot report {shlex.quote(str(path))}"
     yield "to repeat it:"
-    yield f"  surefoot {shlex.join(analysis.facts.command)}"
+    yield f"  surefoot {shlex.join(analysis.run.command)}"
 
 
 def _figure(speed: Interval | None) -> str:

@@ -86,7 +86,7 @@ def _parts(runs: Sequence[NamedRun]) -> Iterator[str]:
     yield "## Machine, versions and settings"
     for run in runs:
         yield (f"**{plain(run.name)}**: " if several else "") + plain(page.absent(run.analysis)) + ". Run it again:"
-        yield code(words.command_line(run.analysis.facts))
+        yield code(words.command_line(run.analysis.run))
     yield _values(runs, page.settings(runs))
     yield "## Terms"
     yield "\n".join(f"- **{term}**: {meaning}" for term, meaning in TERMS)

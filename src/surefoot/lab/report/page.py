@@ -79,15 +79,15 @@ class Beside:
 
 def title(runs: Sequence[NamedRun]) -> str:
     """The models of the runs; of a whole path its last part."""
-    names = [words.shown(run.analysis.facts.model.get("model")) for run in runs]
+    names = [words.shown(run.analysis.run.model.get("model")) for run in runs]
     short = [PurePath(name).name if PurePath(name).is_absolute() else name for name in names]
     return words.and_list(list(dict.fromkeys(name or "a model" for name in short)))
 
 
 def when(analysis: Analysis) -> str:
     """The day of the run, and the Surefoot that ran it."""
-    facts = analysis.facts
-    return f"{facts.when.replace('T', ' ').replace('Z', ' UTC')}; Surefoot {facts.surefoot}"
+    run = analysis.run
+    return f"{run.when.replace('T', ' ').replace('Z', ' UTC')}; Surefoot {run.surefoot}"
 
 
 def workloads(runs: Sequence[NamedRun]) -> tuple[str, ...]:
@@ -133,14 +133,14 @@ def checks(analysis: Analysis) -> tuple[Check, ...]:
         )
     )
     found += [Check(None, each.name, each.text) for each in analysis.findings]
-    if analysis.facts.cut or analysis.facts.complete != "complete":
+    if analysis.cut or analysis.complete != "complete":
         found.append(Check(None, "record", _unfinished(analysis)))
     return tuple(found)
 
 
 def machine(analysis: Analysis) -> str:
     """The machine in half a line."""
-    told = analysis.facts.machine
+    told = analysis.run.machine
     memory = told.get("memory_bytes")
     words_ = [words.shown(told.get("cpu")), f"{words.shown(told.get('cores'))} cores"]
     if isinstance(memory, int):
@@ -152,7 +152,7 @@ def machine(analysis: Analysis) -> str:
 
 def runtime(analysis: Analysis) -> str:
     """The runtime, its device and its settings in half a line."""
-    told = analysis.facts.model
+    told = analysis.run.model
     settings = told.get("settings")
     said = [f"{name} {words.shown(value)}" for name, value in settings.items()] if isinstance(settings, dict) else []
     return ", ".join([f"{words.shown(told.get('runtime'))} on {words.shown(told.get('device'))}", *said])
@@ -160,7 +160,7 @@ def runtime(analysis: Analysis) -> str:
 
 def absent(analysis: Analysis) -> str:
     """What the machine does not tell, and so nobody looked at."""
-    names = analysis.facts.machine.get("absent")
+    names = analysis.run.machine.get("absent")
     if not isinstance(names, list | tuple):
         return "the record does not say what the machine tells"
     said = {"frequency_mhz": "clock rate", "temperature_c": "temperature", "governor": "frequency governor"}
@@ -185,7 +185,7 @@ def differences(runs: Sequence[NamedRun]) -> tuple[tuple[str, tuple[str, ...]], 
 
 def settings(runs: Sequence[NamedRun]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Every setting of any run, with the value of each run."""
-    each = [words.settings(run.analysis.facts, run.analysis.gates) for run in runs]
+    each = [words.settings(run.analysis) for run in runs]
     names = dict.fromkeys(name for one in each for name in one)
     return tuple((name, tuple(one.get(name, numbers.ABSENT) for one in each)) for name in names)
 
@@ -265,8 +265,8 @@ def _span(low: int, high: int) -> str:
 
 
 def _unfinished(analysis: Analysis) -> str:
-    if analysis.facts.cut:
+    if analysis.cut:
         return "the file ends in the middle of a line, which was left out"
-    if analysis.facts.complete == "time":
+    if analysis.complete == "time":
         return "the time for the run was over before all pairs were run"
     return "the run did not come to its end: what it measured until then is here"

@@ -215,9 +215,9 @@ def _gates(analysis: Analysis) -> _Rows:
 
 
 def _settings(analysis: Analysis) -> _Rows:
-    for name, value in words.settings(analysis.facts, analysis.gates).items():
+    for name, value in words.settings(analysis).items():
         yield {"setting": name, "value": value}
-    yield {"setting": "command", "value": words.command_line(analysis.facts)}
+    yield {"setting": "command", "value": words.command_line(analysis.run)}
 
 
 def _place(row: Row) -> dict[str, Cell]:

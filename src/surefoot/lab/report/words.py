@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from surefoot.lab import stats
-from surefoot.lab.analysis import Facts, Row, Word
-from surefoot.lab.records import Gate
+from surefoot.lab.analysis import Analysis, Row, Word
+from surefoot.lab.records import Run
 
 GLYPHS: Mapping[Word, str] = {"faster": "▲", "slower": "▼", "no difference": "=", "undecided": "?", "none": "\u2013"}
 """Each verdict has a shape of its own, so that no colour need be seen."""
@@ -75,31 +75,34 @@ def sentence(rows: Sequence[Row]) -> str:
     return capital("; ".join(f"{WORDS[word]} with {and_list(said[word])}" for word in _ORDER if word in said)) + "."
 
 
-def command_line(facts: Facts) -> str:
+def command_line(run: Run) -> str:
     """What to type to run it again."""
-    words = list(facts.command)
+    words = list(run.command)
     return shlex.join(words if words[:1] == ["surefoot"] else ["surefoot", *words])
 
 
-def settings(facts: Facts, gates: Mapping[str, Gate]) -> dict[str, str]:
+def settings(analysis: Analysis) -> dict[str, str]:
     """Everything that decides the numbers, as a name and a text each. An absent value says so."""
-    flat: dict[str, str] = {"surefoot": facts.surefoot, "begun": facts.when}
-    flat["ended"] = {"complete": "complete", "time": "out of time", None: "not: the record has no end"}[facts.complete]
-    if facts.resumed:
-        flat["resumed"] = ", ".join(each.when for each in facts.resumed)
-    for name, value in (("model", facts.model), ("machine", facts.machine), ("sampling", facts.sampling)):
+    run = analysis.run
+    flat: dict[str, str] = {"surefoot": run.surefoot, "begun": run.when}
+    flat["ended"] = {"complete": "complete", "time": "out of time", None: "not: the record has no end"}[
+        analysis.complete
+    ]
+    if analysis.resumed:
+        flat["resumed"] = ", ".join(each.when for each in analysis.resumed)
+    for name, value in (("model", run.model), ("machine", run.machine), ("sampling", run.sampling)):
         flat.update(_flat(name, value))
-    flat["seed"] = str(facts.seed)
-    flat["output budgets"] = f"{and_list([str(each) for each in facts.budgets])} tokens"
-    flat["pairs wanted"] = str(facts.pairs_wanted)
-    baseline = gates.get("baseline")
+    flat["seed"] = str(run.seed)
+    flat["output budgets"] = f"{and_list([str(each) for each in run.budgets])} tokens"
+    flat["pairs wanted"] = str(run.pairs_wanted)
+    baseline = analysis.gates.get("baseline")
     if baseline is not None and "vendor" in baseline.details:
         flat.update(_flat(f"baseline by {baseline.details['vendor']}", baseline.details["settings"]))
-    for arm in facts.arms:
+    for arm in run.arms:
         flat[f"arm {arm.label}"] = _arm(
             KINDS[arm.kind], {**arm.drafts, **{f"policy {k}": v for k, v in arm.policy.items()}, **arm.peer}, arm.chosen
         )
-    for workload, identity in facts.workloads.items():
+    for workload, identity in run.workloads.items():
         flat[f"workload {workload}"] = identity
     return flat
 
