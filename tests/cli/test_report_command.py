@@ -5,16 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
-from cli_run import Done, assert_refused, start, surefoot, wait
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit"))
-
 import synthetic_run
+from cli_run import Done, assert_refused, start, surefoot, wait
 from synthetic_run import Plan
+
 
 SMALL = Plan(workloads=("code",), budgets=(64,), excluded=False)
 
@@ -115,7 +112,7 @@ def test_a_report_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytes
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("surefoot.lab.report.save.os.fsync", full)
+    monkeypatch.setattr("surefoot.engine.whole.os.fsync", full)
     with pytest.raises(ConfigError, match="No space left"):
         save({path: "<!-- surefoot report 1 -->\nnew\n"}, [], force=False)
     assert path.read_text().endswith("old\n")

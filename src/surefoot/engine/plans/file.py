@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import shlex
 import types
 import typing
@@ -18,6 +17,7 @@ from typing import Any, Literal, NoReturn
 from surefoot.core.cost import CostCurve
 from surefoot.core.errors import ConfigError
 from surefoot.engine.plans.plan import SCHEMA, Plan
+from surefoot.engine.whole import write_whole
 
 MAX_BYTES = 4 * 2**20
 """chosen: a plan of 32 row counts at ten depths is under 100 kB, so a larger file is another kind of file."""
@@ -28,19 +28,11 @@ _WIDE = 110
 
 def save(plan: Plan, path: Path) -> None:
     """Nothing; the file holds the plan, whole. Raises: ConfigError where the disk refuses."""
-    text = _readable(document(plan)) + "\n"
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
     except OSError as error:
         raise ConfigError(f"the plan {path} cannot be written: {error.strerror or error}") from error
-    finally:
-        part.unlink(missing_ok=True)
+    write_whole(path, _readable(document(plan)) + "\n", "the plan ")
 
 
 def load(path: Path) -> Plan:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from surefoot.core.errors import ConfigError
+from surefoot.engine.whole import write_whole
 from surefoot.lab.report.rows import COLUMN, MARK
 
 _HEAD_BYTES = 1024
@@ -22,7 +22,7 @@ def save(files: Mapping[Path, str], records: Sequence[Path], force: bool) -> Non
     for path in files:
         _check(path, records, force)
     for path, text in files.items():
-        _write(path.resolve(), text)
+        write_whole(path.resolve(), text)
 
 
 def is_report(path: Path) -> bool:
@@ -48,17 +48,3 @@ def _check(path: Path, records: Sequence[Path], force: bool) -> None:
             raise ConfigError(f"{path} is there and is no report of Surefoot: give another --out, or --force")
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def _write(path: Path, text: str) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
-    finally:
-        part.unlink(missing_ok=True)
