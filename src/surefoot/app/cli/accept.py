@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from surefoot.app.cli import bench_options as options
 from surefoot.app.cli import errors, settings
-from surefoot.app.cli.command import Context, common
+from surefoot.app.cli.command import Commands, Context, add_model, begin, finish
 from surefoot.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -46,32 +46,26 @@ class Result:
     predicted: Sequence[Prediction]
 
 
-def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
+def add_to(commands: Commands, with_parts: bool) -> None:
     """Add this command to `surefoot`."""
-    parser = commands.add_parser(
+    parser = begin(
+        commands,
         "accept",
-        help="how many drafts hold, by position, match, workload and temperature, without timing",
-        description="Writes texts with MODEL and counts what becomes of drafts: replayed over the plain text (oracle), "
+        "how many drafts hold, by position, match, workload and temperature, without timing",
+        "Writes texts with MODEL and counts what becomes of drafts: replayed over the plain text (oracle), "
         "scored by the model at one length (chain), and with the policy (live), side by side. With a cost curve it "
         "says what every draft length would be worth. Nothing is timed, so the machine may do other things. Leaves a "
         "record that a run which was cut short goes on in and that `surefoot simulate` can write again. Exit code 1 "
         "when a text with drafts differs from the plain one.",
-        epilog=settings.installed_parts() if with_parts else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        with_parts,
     )
-    parser.add_argument(
-        "model", metavar="MODEL", nargs="?",
-        help="a folder, a GGUF file, a Hub id, or smollm2-135m; none with --resume and --print",
-    )  # fmt: skip
+    add_model(parser, "--resume and --print")
     _add_what(parser.add_argument_group("what is counted"))
     _add_how_much(parser.add_argument_group("how much"))
     _add_worth(parser.add_argument_group("what it would be worth"))
     _add_record(parser.add_argument_group("record"))
     settings.add_for_comparison(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of the tables")
-    common(parser)
-    parser.set_defaults(run=run)
+    finish(parser, run, "the tables")
 
 
 def _add_what(group: argparse._ArgumentGroup) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from surefoot.app.cli import bench_options as options
 from surefoot.app.cli import demotion, errors, settings
-from surefoot.app.cli.command import Context, common
+from surefoot.app.cli.command import Commands, Context, add_model, begin, finish
 from surefoot.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,28 +29,23 @@ class Result:
     analysis: Analysis
 
 
-def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
+def add_to(commands: Commands, with_parts: bool) -> None:
     """Add this command to `surefoot`."""
-    parser = commands.add_parser(
+    parser = begin(
+        commands,
         "bench",
-        help="drafts against plain decoding, in pairs, with all that makes a figure doubtful",
-        description="Measures MODEL with drafts on and off in alternating pairs, by workload and length of the text. "
+        "drafts against plain decoding, in pairs, with all that makes a figure doubtful",
+        "Measures MODEL with drafts on and off in alternating pairs, by workload and length of the text. "
         "Prints a table, and leaves a record that a report is made from and that a run which was cut short goes on in. "
         "Exit code 1 when a text differs or plain decoding is slower than the runtime's own.",
-        epilog=settings.installed_parts() if with_parts else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        parts=with_parts,
     )
-    parser.add_argument(
-        "model", metavar="MODEL", nargs="?", help="a folder, a GGUF file, a Hub id, or smollm2-135m; none with --resume"
-    )
+    add_model(parser, "--resume")
     _add_what(parser.add_argument_group("what is compared"))
     _add_how_much(parser.add_argument_group("how much"))
     _add_record(parser.add_argument_group("record"))
     settings.add_for_comparison(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of the table")
-    common(parser)
-    parser.set_defaults(run=run)
+    finish(parser, run, "the table")
 
 
 def _add_what(group: argparse._ArgumentGroup) -> None:

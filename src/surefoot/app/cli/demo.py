@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from surefoot.app.cli import errors
-from surefoot.app.cli.command import Context, common
+from surefoot.app.cli.command import Commands, Context, begin, finish
 from surefoot.app.cli.demo_prompts import CASES, Case
 from surefoot.app.cli.generate import load_model
 
@@ -68,21 +68,19 @@ class Result:
     pairs: Sequence[Pair]
 
 
-def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
+def add_to(commands: Commands, with_parts: bool) -> None:
     """Add this command to `surefoot`."""
-    parser = commands.add_parser(
+    parser = begin(
+        commands,
         "demo",
-        help="a small model, drafts off and on, side by side; needs nothing of yours",
-        description=f"Writes three texts with {MODEL}, each with drafts off and on, and compares ids and speed. "
+        "a small model, drafts off and on, side by side; needs nothing of yours",
+        f"Writes three texts with {MODEL}, each with drafts off and on, and compares ids and speed. "
         "Exit code 1 when any token differs.",
-        allow_abbrev=False,
     )
     parser.add_argument("--runtime", default="auto", metavar="NAME", help="what runs the model; auto is the fastest")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads")
     parser.add_argument("--max-tokens", type=int, metavar="N", help="shorten each text to N tokens")
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of the texts and the table")
-    common(parser)
-    parser.set_defaults(run=run)
+    finish(parser, run, "the texts and the table")
 
 
 def run(args: argparse.Namespace, context: Context) -> int:

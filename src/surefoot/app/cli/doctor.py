@@ -11,10 +11,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any
 
 from surefoot.app.cli import errors
-from surefoot.app.cli.command import Context, common
+from surefoot.app.cli.command import Commands, Context, begin, finish
 
 SCHEMA = 1
 _PACKAGES = {
@@ -77,17 +76,15 @@ class Diagnosis:
     to_install: Sequence[str]
 
 
-def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
+def add_to(commands: Commands, with_parts: bool) -> None:
     """Add this command to `surefoot`."""
-    parser = commands.add_parser(
+    parser = begin(
+        commands,
         "doctor",
-        help="what is installed, what works on this machine, what to install for the rest",
-        description="Runs a tiny model on every installed runtime, each in a process of its own, and says how it went.",
-        allow_abbrev=False,
+        "what is installed, what works on this machine, what to install for the rest",
+        "Runs a tiny model on every installed runtime, each in a process of its own, and says how it went.",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of the table")
-    common(parser)
-    parser.set_defaults(run=run)
+    finish(parser, run, "the table")
 
 
 def run(args: argparse.Namespace, context: Context) -> int:

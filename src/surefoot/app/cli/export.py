@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.app.cli import errors
-from surefoot.app.cli.command import Context, common
+from surefoot.app.cli.command import Commands, Context, add_model, begin, finish
 
 SCHEMA = 1
 
@@ -39,18 +39,18 @@ class FlagsResult:
     flags: Any
 
 
-def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
+def add_to(commands: Commands, with_parts: bool) -> None:
     """Add this command to `surefoot`."""
-    parser = commands.add_parser(
+    parser = begin(
+        commands,
         "export",
-        help="write a model in a format whose drafts can be verified, or a plan as flags of another engine",
-        description="Writes MODEL as a folder that OpenVINO, Optimum Intel and OpenVINO GenAI read, and Surefoot too; "
+        "write a model in a format whose drafts can be verified, or a plan as flags of another engine",
+        "Writes MODEL as a folder that OpenVINO, Optimum Intel and OpenVINO GenAI read, and Surefoot too; "
         "with --cache caller only Surefoot. "
         "Only one layer is held in memory at a time. The folder appears whole or not at all. With an engine in --to, "
         "MODEL is a plan that `surefoot tune` made, and its draft length is printed as that engine takes it.",
-        allow_abbrev=False,
     )
-    parser.add_argument("model", metavar="MODEL", help="a folder, a GGUF file, a Hub id, or smollm2-135m")
+    add_model(parser)
     parser.add_argument(
         "--to", default="openvino", choices=("openvino", *_ENGINES),
         help="the format (default: openvino), or the engine whose flags are wanted",
@@ -65,9 +65,7 @@ def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
         "--cache", default="state", choices=("state", "caller"),
         help="who keeps keys and values: the model (state), or arrays outside it (caller), made for long contexts",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of a line")
-    common(parser)
-    parser.set_defaults(run=run)
+    finish(parser, run, "a line")
 
 
 def run(args: argparse.Namespace, context: Context) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from surefoot.app.cli import demotion, errors, settings
-from surefoot.app.cli.command import Context, common
+from surefoot.app.cli.command import Commands, Context, add_model, begin, finish
 
 if TYPE_CHECKING:
     from surefoot.app.cli.console import Console
@@ -35,27 +35,24 @@ class Result:
     not_run: Sequence[NotRun]
 
 
-def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
+def add_to(commands: Commands, with_parts: bool) -> None:
     """Add this command to `surefoot`."""
-    parser = commands.add_parser(
+    parser = begin(
+        commands,
         "gate",
-        help="prove on this machine that drafts change nothing",
-        description="Tries MODEL with these settings: rows of a block against single rows, whole texts with drafts on "
+        "prove on this machine that drafts change nothing",
+        "Tries MODEL with these settings: rows of a block against single rows, whole texts with drafts on "
         "and off, plain decoding against the runtime's own, and whether rejected drafts leave a trace. One line each, "
         "with the figure and its limit. Exit code 1 when one fails, 3 when one could not be tried.",
-        epilog=settings.installed_parts() if with_parts else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        parts=with_parts,
     )
-    parser.add_argument("model", metavar="MODEL", help="a folder, a GGUF file, a Hub id, or smollm2-135m")
+    add_model(parser)
     parser.add_argument("--quick", action="store_true", help="fewer and shorter texts; enough to find a gross fault")
     parser.add_argument(
         "--only", action="append", metavar="NAME", help="rows, lossless, baseline or contamination (repeatable)"
     )
     settings.add_for_gates(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of the lines")
-    common(parser)
-    parser.set_defaults(run=run)
+    finish(parser, run, "the lines")
 
 
 def run(args: argparse.Namespace, context: Context) -> int:

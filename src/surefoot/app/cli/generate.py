@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from surefoot.app.cli import errors, prompt, settings
-from surefoot.app.cli.command import Context, common
+from surefoot.app.cli.command import Commands, Context, add_model, begin, finish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,22 +42,19 @@ class Result:
     lossy: bool
 
 
-def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
+def add_to(commands: Commands, with_parts: bool) -> None:
     """Add this command to `surefoot`."""
-    parser = commands.add_parser(
+    parser = begin(
+        commands,
         "generate",
-        help="write after a prompt",
-        description="Streams what MODEL writes after a prompt to stdout, and a line of statistics to stderr.",
-        epilog=settings.installed_parts() if with_parts else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        "write after a prompt",
+        "Streams what MODEL writes after a prompt to stdout, and a line of statistics to stderr.",
+        parts=with_parts,
     )
-    parser.add_argument("model", metavar="MODEL", help="a folder, a GGUF file, a Hub id, or smollm2-135m")
+    add_model(parser)
     prompt.add_to(parser)
     settings.add_to(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of the text, every round in it")
-    common(parser)
-    parser.set_defaults(run=run)
+    finish(parser, run, "the text, every round in it")
 
 
 def run(args: argparse.Namespace, context: Context) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from surefoot.app.cli import errors
-from surefoot.app.cli.command import Context, common
+from surefoot.app.cli.command import Commands, Context, begin, finish
 
 if TYPE_CHECKING:
     from surefoot.app.cli.console import Console
@@ -34,16 +34,16 @@ class Result:
     facts: dict[str, Any]
 
 
-def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
+def add_to(commands: Commands, with_parts: bool) -> None:
     """Add this command to `surefoot`."""
-    parser = commands.add_parser(
+    parser = begin(
+        commands,
         "inspect",
-        help="say from a model's files whether drafts can be verified on it",
-        description="Reads the headers of MODEL and says whether drafts can be verified on it, by which runtime, and "
+        "say from a model's files whether drafts can be verified on it",
+        "Reads the headers of MODEL and says whether drafts can be verified on it, by which runtime, and "
         "why not; its layers, window, experts, vocabulary, context, rows, head and cache. Every finding comes with the "
         "file and key where it was read. No runtime is loaded and nothing in the files is run. Exit code 3 when no "
         "runtime of Surefoot can, or it is not known.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "model", metavar="MODEL",
@@ -51,9 +51,7 @@ def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
     )  # fmt: skip
     parser.add_argument("--format", choices=_FORMATS, help="which one to look at, in a folder that holds several")
     parser.add_argument("--draft", metavar="MODEL", help="also say whether this one fits it as a draft model")
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of the lines")
-    common(parser)
-    parser.set_defaults(run=run)
+    finish(parser, run, "the lines")
 
 
 def run(args: argparse.Namespace, context: Context) -> int:

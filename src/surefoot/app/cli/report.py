@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from surefoot.app.cli import errors
-from surefoot.app.cli.command import Context, common
+from surefoot.app.cli.command import Commands, Context, begin, finish
 from surefoot.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ _SUFFIXES: dict[str, Format] = {".html": "html", ".htm": "html", ".md": "md", ".
 _STDOUT = "-"
 
 
-def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
+def add_to(commands: Commands, with_parts: bool) -> None:
     """Add this command to `surefoot`."""
-    parser = commands.add_parser(
+    parser = begin(
+        commands,
         "report",
-        help="show what the bench measured: a page, Markdown, CSV or JSON",
-        description="Makes a report of one run of the bench, or of several side by side. The page needs no network and "
+        "show what the bench measured: a page, Markdown, CSV or JSON",
+        "Makes a report of one run of the bench, or of several side by side. The page needs no network and "
         "nothing beside it. A file appears whole or not at all; one that is there is replaced if it is a report.",
-        allow_abbrev=False,
     )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a record of `surefoot bench`")
     parser.add_argument(
@@ -39,8 +39,7 @@ def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
         "file for each table (default: html)",
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="write over a file that is no report, too")
-    common(parser)
-    parser.set_defaults(run=run)
+    finish(parser, run)
 
 
 def run(args: argparse.Namespace, context: Context) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from surefoot.app.cli import errors
-from surefoot.app.cli.command import Context, common
+from surefoot.app.cli.command import Commands, Context, begin, finish
 from surefoot.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -53,15 +53,15 @@ class Result:
     curves: tuple[OnCurve, ...]
 
 
-def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
+def add_to(commands: Commands, with_parts: bool) -> None:
     """Add this command to `surefoot`."""
-    parser = commands.add_parser(
+    parser = begin(
+        commands,
         "simulate",
-        help="say what another draft length, policy or machine would have given",
-        description="Writes the texts of a record again on a virtual clock, where forwards cost what a curve says, "
+        "say what another draft length, policy or machine would have given",
+        "Writes the texts of a record again on a virtual clock, where forwards cost what a curve says, "
         "with each policy; and with the best schedule that hindsight allows. No model runs. Of a published table of "
         "speed-ups, the rows of fixed draft lengths are fitted, the others are predicted, and both are compared.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "--curve", action="append", required=True, metavar="FILE[:ID]",
@@ -98,9 +98,7 @@ def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
         metavar="FILE",
         help="a record's prompts, where they are of a file and not Surefoot's own",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of the tables")
-    common(parser)
-    parser.set_defaults(run=run)
+    finish(parser, run, "the tables")
 
 
 def run(args: argparse.Namespace, context: Context) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from surefoot.app.cli import errors, settings
-from surefoot.app.cli.command import Context, common
+from surefoot.app.cli.command import Commands, Context, add_model, begin, finish
 from surefoot.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -47,20 +47,19 @@ class Result:
     resumed: bool
 
 
-def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
+def add_to(commands: Commands, with_parts: bool) -> None:
     """Add this command to `surefoot`."""
-    parser = commands.add_parser(
+    parser = begin(
+        commands,
         "tune",
-        help="measure what rows cost here, and write the plan that draft lengths come from",
-        description="Tries whether rows of a block equal single rows, measures what a forward costs by its rows, "
+        "measure what rows cost here, and write the plan that draft lengths come from",
+        "Tries whether rows of a block equal single rows, measures what a forward costs by its rows, "
         "counts what drafts bring on each workload, and writes a plan that `generate` and `bench` find by themselves. "
         "Goes on where it was interrupted. Exit code 1 when the machine is too noisy to decide, 3 when drafts would "
         "change the text.",
-        epilog=settings.installed_parts() if with_parts else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        parts=with_parts,
     )
-    parser.add_argument("model", metavar="MODEL", help="a folder, a GGUF file, a Hub id, or smollm2-135m")
+    add_model(parser)
     group = parser.add_argument_group("how much")
     group.add_argument("--quick", action="store_true", help="fewer rows, one depth, three workloads: a first look")
     group.add_argument("--rows", type=int, metavar="N", help="the most rows of a forward; else 17, then 24 and 32")
@@ -84,9 +83,7 @@ def add_to(commands: argparse._SubParsersAction[Any], with_parts: bool) -> None:
     group = parser.add_argument_group("picture")
     group.add_argument("--svg", type=Path, metavar="FILE", help="where the picture goes; else beside the plan")
     settings.add_for_tuning(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of the tables")
-    common(parser)
-    parser.set_defaults(run=run)
+    finish(parser, run, "the tables")
 
 
 def run(args: argparse.Namespace, context: Context) -> int:
