@@ -88,15 +88,16 @@ def rounds(trace: Trace, draft_len: int) -> tuple[Round, ...]:
     return replay(trace, FixedPolicy(FixedOptions(draft_len)), FLAT).rounds
 
 
-def in_loop(ids: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """(n,): whether the text has been repeating itself for two periods when the token at this place comes."""
-    array, found = np.asarray(ids), np.zeros(len(ids), np.bool_)
-    for period in range(1, min(LOOP_PERIOD, len(ids)) + 1):
+def loops(ids: Sequence[int]) -> npt.NDArray[np.int_]:
+    """(n,): the period that the text has been repeating for two periods when the token at this place comes; 0 where it
+    does not repeat itself."""
+    array, periods = np.asarray(ids), np.zeros(len(ids), np.int_)
+    for period in range(min(LOOP_PERIOD, len(ids)), 0, -1):
         same = np.zeros(len(ids), np.bool_)
         same[period:] = array[period:] == array[:-period]
         breaks = np.maximum.accumulate(np.where(same, -1, np.arange(len(ids))))
-        found |= np.arange(len(ids)) - breaks >= max(2 * period, LOOP_TOKENS)
-    return found
+        periods[np.arange(len(ids)) - breaks >= max(2 * period, LOOP_TOKENS)] = period
+    return periods
 
 
 @dataclass(frozen=True, slots=True)
