@@ -67,9 +67,9 @@ def test_a_header_that_lies(llama: Path, tmp_path: Path, at: int, claim: bytes, 
     ("key", "value", "claim", "words"),
     [
         # At these three llama.cpp would end the process.
-        ("block_count", 2, 0, "claims a block_count of 0"),
-        ("block_count", 2, 2**30, "claims a block_count of 1073741824"),
-        ("block_count", 2, 513, "claims a block_count of 513"),
+        ("block_count", 2, 0, "claims block_count 0"),
+        ("block_count", 2, 2**30, "claims block_count 1073741824"),
+        ("block_count", 2, 513, "claims block_count 513"),
         ("block_count", 2, 1, "wrong number of tensors"),
         ("block_count", 2, 3, "tensor 'blk.2.attn_norm.weight' not found"),
         ("embedding_length", 64, 128, "token_embd.weight"),
@@ -81,6 +81,11 @@ def test_a_header_whose_numbers_lie(llama: Path, tmp_path: Path, key: str, value
     name = f"llama.{key}".encode()
     old, new = (name + struct.pack("<II", 4, number) for number in (value, claim))
     assert_refused(generate(changed(llama, tmp_path / "lying.gguf", old, new)), NOT_ELIGIBLE, "lying.gguf", words)
+
+
+def test_more_experts_than_llama_cpp_survives(tmp_path: Path) -> None:
+    file = tiny_gguf.write_experts(tmp_path / "many.gguf", 1025, 256)
+    assert_refused(generate(file), NOT_ELIGIBLE, "many.gguf", "claims expert_count 1025", "takes 0 to 1024")
 
 
 def test_an_architecture_that_llama_cpp_does_not_know(llama: Path, tmp_path: Path) -> None:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from surefoot.targets.llamacpp import Options
 
 
-_LIMITS: Mapping[str, tuple[int, int]] = {"block_count": (1, 512), "expert_count": (0, 512)}
-"""Counts beyond which llama.cpp ends the process instead of refusing the file.
-Source: LLAMA_MAX_LAYERS and LLAMA_MAX_EXPERTS in src/llama-hparams.h."""
+_LIMITS: Mapping[str, tuple[int, int]] = {"block_count": (1, 512), "expert_count": (0, 1024)}
+"""Counts beyond which llama.cpp ends the process instead of refusing the file. Source: LLAMA_MAX_LAYERS and
+LLAMA_MAX_EXPERTS in src/llama-hparams.h, and tried with build 11549 on 2026-11-30."""
 
 
 def load(options: Options, path: Path) -> LlamacppTarget:
@@ -86,7 +86,7 @@ def _tensor_types(api: Api, path: Path) -> frozenset[str]:
         claim = header.metadata(f"{{arch}}.{key}") or ""
         if claim.isdecimal() and not least <= int(claim) <= most:
             raise DamagedModel(
-                f"{path} claims a {key} of {claim}, and llama.cpp takes {least} to {most}: the file is damaged or of a "
+                f"{path} claims {key} {claim}, and llama.cpp takes {least} to {most}: the file is damaged or of a "
                 "kind that is not supported"
             )
     found = (re.search(r"- type +(\w+): +\d+ tensors", text) for text in lines)
