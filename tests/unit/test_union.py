@@ -275,6 +275,24 @@ def test_a_closed_gate_keeps_a_lookup_out_until_it_would_have_been_right(choice:
 
 
 @pytest.mark.parametrize("choice", ["value", "longest", "first"])
+def test_a_dear_drafter_whose_gate_closed_is_probed_and_comes_back(choice: str) -> None:
+    """C6: nobody asks it while its gate is closed but to probe it, and the gate opens by what the probes show."""
+    opened: list[bool] = []
+
+    def late(known: tuple[int, ...], budget: int) -> Draft:
+        opened.append(made.members[0].gate.is_open)
+        return (wrong if len(known) < len(PROMPT) + 60 else oracle(RIGHT))(known, budget)
+
+    rule = Rule(close_below=0.3, open_above=0.35, probe_every=2)
+    made = union(named("late", late), cost=[0.3], choice=choice, rule=[rule])
+    found = sources(made, 110)
+    assert opened[:2] == [True, True]
+    assert False in opened, "the gate never closed, so this proves nothing"
+    assert opened[-3:] == [True] * 3
+    assert found[-3:] == ["late"] * 3
+
+
+@pytest.mark.parametrize("choice", ["value", "longest", "first"])
 def test_a_closed_gate_saves_what_a_dear_drafter_costs(choice: str) -> None:
     bad = named("bad", wrong)
     sources(union(bad, cost=[0.2], choice=choice, rule=[Rule(probe_every=16)]), 110)

@@ -121,7 +121,8 @@ def test_names_with_a_plus_are_a_union() -> None:
         ({"members": [{"name": "ngram", "cost": "much"}]}, "cost takes a number"),
         ({"members": [{"name": "ngram", "gate": "ajar"}]}, "gate takes open or closed"),
         ({"members": [{"name": "ngram", "gate_close": 0.5}]}, "close <= open"),
-        ({"members": [{"name": "ngram", "probe_every": -1}]}, "probe_every must be"),
+        ({"members": [{"name": "ngram", "probe_every": 0}]}, "probe_every must be .* so that a gate can open again"),
+        ({"members": [{"name": "ngram", "gate_open": 1.0}]}, "open below 1 so that a gate can open again"),
     ],
 )
 def test_a_bad_member_is_refused_by_its_place(options: Mapping[str, Any], says: str) -> None:

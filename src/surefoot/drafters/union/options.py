@@ -95,13 +95,16 @@ def seat(number: int, table: Mapping[str, Any] | str) -> Seat:
         _taken(given, "probe_every", default.probe_every, where),
         _taken(given, "gate", "open", where, ("open", "closed")) == "open",
     )
-    if not 0 <= rule.close_below <= rule.open_above <= 1:
+    if not 0 <= rule.close_below <= rule.open_above < 1:
         raise ConfigError(
-            f"{where}: gate_close and gate_open must be shares with close <= open; got {rule.close_below} and "
-            f"{rule.open_above}"
+            f"{where}: gate_close and gate_open must be shares with close <= open, and open below 1 so that a gate can "
+            f"open again; got {rule.close_below} and {rule.open_above}"
         )
-    if rule.probe_every < 0:
-        raise ConfigError(f"{where}: probe_every must be a number of rounds, or 0 for never; got {rule.probe_every}")
+    if rule.probe_every < 1:
+        raise ConfigError(
+            f"{where}: probe_every must be a number of rounds from 1 up, so that a gate can open again; got "
+            f"{rule.probe_every}"
+        )
     label = _taken(given, "label", "", where)
     cost = _taken(given, "cost", MODEL_COST if given.get("model") else 0.0, where)
     if not 0 <= cost < 1e6:
