@@ -11,8 +11,8 @@ from surefoot.lab import store
 
 FAILED, USAGE = 1, 2
 TOY = ("--runtime", "toy", "--set", "runtime.vocab_size=258", "--set", "runtime.order=1")
-JUDGE = ("--set", "judge=tolerant", "--set", "tolerance.top_n=40")
-WHY = "lossy: the judge tolerant (top_n 40, margin 0) accepts drafts that plain decoding would not write"
+JUDGE = ("--set", "judge=tolerant", "--set", "tolerance.top_n=200")
+WHY = "lossy: the judge tolerant (top_n 200, margin 0) accepts drafts that plain decoding would not write"
 PROMPT = "one two three, one two three, one two"
 
 
@@ -23,7 +23,7 @@ def test_the_help_calls_it_lossy() -> None:
 
 def test_the_line_and_the_document_of_a_text_call_it_lossy(tiny: Path) -> None:
     options = (*TOY, "-p", PROMPT, "--max-tokens", 40, "--policy", "fixed", "--draft-len", 4)
-    judge = ("--judge", "tolerant", "--set", "top_n=40")
+    judge = ("--judge", "tolerant", "--set", "top_n=200")
     done = surefoot("generate", tiny, *options, *judge)
     found = json.loads(surefoot("generate", tiny, *options, *judge, "--json").out)
     plain = json.loads(surefoot("generate", tiny, *options, "--json").out)
