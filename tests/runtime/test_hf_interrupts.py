@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from interrupts import TREES, check_every_line
 
+from surefoot.core import blocks
 from surefoot.core.types import as_ids
 from surefoot.targets.hf import PLUGIN, Options, cache, runner, session, taps
 
@@ -26,4 +27,4 @@ def test_an_interrupt_at_any_line_leaves_the_committed_text(tmp_path: Path) -> N
             known[tuple(ids)] = target.open().prefill(as_ids(ids)).logits(0).copy()
         return known[tuple(ids)]
 
-    assert check_every_line(target, [session, cache, runner, taps], TREES, fresh, hf_tiny.TOLERANCE) > 200
+    assert check_every_line(target, [session, cache, runner, taps, blocks], TREES, fresh, hf_tiny.TOLERANCE) > 200

@@ -12,6 +12,7 @@ import pytest
 from interrupts import CHAINS, check_every_line
 
 import tiny_gguf
+from surefoot.core import blocks
 from surefoot.core.errors import TargetError
 from surefoot.core.types import as_ids
 from surefoot.targets.llamacpp import Options, build, runtime, session
@@ -103,7 +104,7 @@ def test_an_interrupt_at_any_line_leaves_the_committed_text(models: Path) -> Non
             known[tuple(ids)] = np.array(fresh_logits(target, list(ids)))
         return known[tuple(ids)]
 
-    assert check_every_line(target, [session, runtime], CHAINS, fresh, 1e-3) > 150
+    assert check_every_line(target, [session, runtime, blocks], CHAINS, fresh, 1e-3) > 150
 
 
 def test_a_failing_forward_closes_the_session_and_leaves_the_others(models: Path) -> None:

@@ -19,8 +19,9 @@ from interrupts import CHAINS, TREES, check_every_line
 from openvino import opset13 as ops
 from openvino_tiny import LONG, expected_logits, hidden_states, long_llama
 
+from surefoot.core import blocks
 from surefoot.core.types import as_ids
-from surefoot.targets.openvino import Options, blocks, build, failures, runner, slots
+from surefoot.targets.openvino import Options, build, failures, runner, slots
 from surefoot.targets.openvino import session as session_module
 from surefoot.targets.openvino.export import export
 from surefoot.targets.openvino.slots import Slots

@@ -17,9 +17,10 @@ pytest.importorskip("torch", reason="torch is not installed, and it writes the m
 from interrupts import TREES, check_every_line
 from openvino_tiny import LONG, expected_logits, hidden_states, long_llama, tiny
 
+from surefoot.core import blocks
 from surefoot.core.errors import ConfigError, TargetError
 from surefoot.core.types import as_ids
-from surefoot.targets.openvino import Options, blocks, build, failures, history, runner, staged
+from surefoot.targets.openvino import Options, build, failures, history, runner, staged
 from surefoot.targets.openvino.export import export
 from surefoot.targets.openvino.history import History
 from surefoot.targets.openvino.pages import PAGE

@@ -14,8 +14,3 @@ def failed(operation: str, error: Exception, **shapes: tuple[int, ...]) -> Targe
         operation=operation,
         shapes=shapes,
     )
-
-
-def closed(operation: str) -> TargetError:
-    """The error of a verb on a closed session."""
-    return TargetError(f"{operation} on a closed session", backend="openvino", operation=operation)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from surefoot.core.blocks import Block, Bounds, chain, check_prompt, check_reset, checked_block, closed
 from surefoot.core.errors import SurefootError
+from surefoot.core.scores import HeldScores
 from surefoot.core.trees import kept_path
 from surefoot.core.types import Caps, Floats, Ids
-from surefoot.targets.openvino.blocks import Block, chain, check_prompt, check_reset, checked_block
-from surefoot.targets.openvino.failures import closed, failed
+from surefoot.targets.openvino.failures import failed
 from surefoot.targets.openvino.runner import Runner
-from surefoot.targets.openvino.scores import OpenvinoScores
 from surefoot.targets.openvino.slots import Slots
 
 CHUNK, CHUNK_OF_LOGITS = 512, 64
@@ -27,6 +27,7 @@ class OpenvinoSession:
     def __init__(self, runner: Runner, caps: Caps, window: int | None, done: Callable[[Runner], None]) -> None:
         """`done` takes the runner back, its cache cleared, when the session is closed in a known state."""
         self._runner, self._caps, self._window, self._done = runner, caps, window, done
+        self._bounds = Bounds.of(caps)
         self._slots = Slots()
         self._tokens = np.zeros(256, np.int32)
         self._length = 0
@@ -41,21 +42,21 @@ class OpenvinoSession:
         """Committed tokens."""
         return self._length
 
-    def prefill(self, ids: Ids) -> OpenvinoScores:
+    def prefill(self, ids: Ids) -> HeldScores:
         """Scores after the last of `ids`, which are appended and committed at once."""
         self._settle("prefill")
-        check_prompt(ids, self._caps, self._length, len(self._slots.tail))
+        check_prompt(ids, self._bounds, self._length, len(self._slots.tail))
         self._remember(ids)
         logits, taps = self._read(len(ids))
         self._length += len(ids)
         self._torn = False
-        return OpenvinoScores(self, logits, 1, 1, taps)
+        return HeldScores(self, logits, 1, 1, taps)
 
-    def extend(self, block: Ids, parents: Sequence[int] | None = None, width: int | None = None) -> OpenvinoScores:
+    def extend(self, block: Ids, parents: Sequence[int] | None = None, width: int | None = None) -> HeldScores:
         """Scores of every token of `block`, appended to the provisional tail."""
         self._settle("extend")
         tail, after_tree = len(self._slots.tail), self._parents is not None
-        asked = checked_block(block, parents, width, self._caps, self._length + tail, tail, after_tree)
+        asked = checked_block(block, parents, width, self._bounds, self._length + tail, tail, after_tree)
         self._remember(block)
         wide = asked.width
         logits = self._forward("extend", asked, wide)
@@ -64,7 +65,7 @@ class OpenvinoSession:
         taps = self._runner.taps(asked.rows)
         self._parents = asked.parents
         self._torn = False
-        return OpenvinoScores(self, logits, asked.rows, wide, taps)
+        return HeldScores(self, logits, asked.rows, wide, taps)
 
     def commit(self, keep: int | Sequence[int]) -> None:
         """Keep the first `keep` tail tokens, or those on the path `keep`."""
@@ -114,7 +115,7 @@ class OpenvinoSession:
     def _settle(self, operation: str) -> None:
         """Makes the cache known: after an interrupt the committed tokens are read anew, and the tail is gone."""
         if self._closed:
-            raise closed(operation)
+            raise closed("openvino", operation)
         if not self._torn:
             return
         length, self._length = self._length, 0

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from surefoot.core.blocks import Block, Bounds, chain, check_prompt, check_reset, checked_block, closed
 from surefoot.core.errors import SurefootError
+from surefoot.core.scores import HeldScores
 from surefoot.core.trees import kept_path
 from surefoot.core.types import Caps, Floats, Ids
-from surefoot.targets.openvino.blocks import Block, chain, check_prompt, check_reset, checked_block
-from surefoot.targets.openvino.failures import closed, failed
+from surefoot.targets.openvino.failures import failed
 from surefoot.targets.openvino.history import Array, History
 from surefoot.targets.openvino.pages import HISTORY_ROWS, PAGE, Pages, Port
 from surefoot.targets.openvino.runner import Runner
-from surefoot.targets.openvino.scores import OpenvinoScores
 
 CHUNK = 128
 """Tokens of a prompt in one forward. Source: measured 2026-11-30, x86 with AVX-512, OpenVINO 2026.4, SmolLM2 fp16,
@@ -46,7 +46,7 @@ class StagedSession:
     """
 
     def __init__(self, runner: Runner, caps: Caps, pages: Pages) -> None:
-        self._runner, self._caps = runner, caps
+        self._runner, self._bounds = runner, Bounds.of(caps)
         self._ports = tuple(pages.ports())
         self._history = History(pages, caps.max_length)
         self._past = np.zeros(1, np.int64)
@@ -62,11 +62,11 @@ class StagedSession:
         """Committed tokens."""
         return self._held.length
 
-    def prefill(self, ids: Ids) -> OpenvinoScores:
+    def prefill(self, ids: Ids) -> HeldScores:
         """Scores after the last of `ids`, which are appended and committed at once."""
         self._check_open("prefill")
         start = self._held.length
-        check_prompt(ids, self._caps, start, self._held.tail)
+        check_prompt(ids, self._bounds, start, self._held.tail)
         taps: dict[str, list[npt.NDArray[Any]]] = {}
         filled = start
         while filled < start + len(ids):
@@ -78,14 +78,14 @@ class StagedSession:
             for name, hidden in self._runner.taps().items():
                 taps.setdefault(name, []).append(hidden.copy())
         self._held = Held(filled)
-        return OpenvinoScores(self, logits, 1, 1, {name: np.concatenate(parts) for name, parts in taps.items()})
+        return HeldScores(self, logits, 1, 1, {name: np.concatenate(parts) for name, parts in taps.items()})
 
-    def extend(self, block: Ids, parents: Sequence[int] | None = None, width: int | None = None) -> OpenvinoScores:
+    def extend(self, block: Ids, parents: Sequence[int] | None = None, width: int | None = None) -> HeldScores:
         """Scores of every token of `block`, appended to the provisional tail."""
         self._check_open("extend")
         held = self._held
         start, after_tree = held.length + held.tail, held.parents is not None
-        asked = checked_block(block, parents, width, self._caps, start, held.tail, after_tree)
+        asked = checked_block(block, parents, width, self._bounds, start, held.tail, after_tree)
         if held.tail and held.staged is None:
             # The next forward reads these rows, and writes its own where they lie.
             copies = {port: self._new_rows(port)[:, :, : held.tail].copy() for port in self._ports}
@@ -93,7 +93,7 @@ class StagedSession:
         logits = self._forward("extend", asked, asked.width, held)
         taps = self._runner.taps(asked.rows)
         self._held = Held(held.length, held.tail + asked.rows, asked.parents)
-        return OpenvinoScores(self, logits[: asked.rows], asked.rows, asked.width, taps)
+        return HeldScores(self, logits[: asked.rows], asked.rows, asked.width, taps)
 
     def commit(self, keep: int | Sequence[int]) -> None:
         """Keep the first `keep` tail tokens, or those on the path `keep`."""
@@ -150,4 +150,4 @@ class StagedSession:
 
     def _check_open(self, operation: str) -> None:
         if self._closed:
-            raise closed(operation)
+            raise closed("openvino", operation)

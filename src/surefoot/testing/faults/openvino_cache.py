@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from surefoot.targets.openvino.blocks import Block
+from surefoot.core.blocks import Block
 from surefoot.targets.openvino.session import OpenvinoSession
 from surefoot.targets.openvino.slots import Slots
 from surefoot.testing.faults.patching import all_of, replaced
