@@ -73,7 +73,7 @@ def test_the_tables_say_what_held_and_what_the_wrong_sum_would_say(whole: tuple[
     oracle, others = ["oracle"], ["chain", "live", "unanchored"]
     assert modes == [
         [workload, mode]
-        for modes in (oracle + others, oracle + others, others, others)
+        for modes in (oracle + others, others, oracle + others, others)
         for workload in ("chat", "code")
         for mode in modes
     ]
