@@ -1,6 +1,6 @@
 """Surefoot's drafts in other engines against those engines' own lookup, on SmolLM2, in alternating pairs.
 
-    python benchmarks/adapters.py [--engine transformers|llama-cpp-python] [--tokens N] [--pairs N] [--drafts NAME] ...
+    python benchmarks/adapters.py [--engine transformers|llama-cpp-python] [--workload chat|code|json] [--tokens N] ...
 
 Each round writes a text three times, one after the other and in turning order: plain, with the engine's own lookup,
 with our drafts. The length of the engine's lookup is chosen for each workload on a run that is not counted. Texts are
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
@@ -21,14 +22,18 @@ from typing import Any
 from common import RECORDS, interval, median, write_record
 
 import surefoot
+from surefoot.app import environment
 from surefoot.app.adapters.llama_cpp import DraftModel
 from surefoot.app.adapters.transformers import drafting, handed_for
 from surefoot.core.types import Round
+from surefoot.engine import models
+from surefoot.engine.tokenizer import load_tokenizer
 
 PROMPTS = Path(__file__).resolve().parent.parent / "tests" / "data" / "prompts.json"
 CHOSEN = {"chat": 0, "code": 2, "json": 4}
 LENGTHS = (2, 3, 5, 10)
 WARM = 8
+PACKAGES = ("transformers", "torch", "llama-cpp-python")
 
 Text = tuple[list[int], float]
 """The ids, and the seconds of the call."""
@@ -88,14 +93,17 @@ class LlamaCppPython:
     def __init__(self, options: argparse.Namespace) -> None:
         import llama_cpp
 
-        model = surefoot.load("smollm2-135m", runtime="hf", drafts="off")
-        self._tokenizer = model
+        cache_dir = environment.read(os.environ).cache_dir()
+        files = models.resolve("smollm2-135m", cache_dir, formats=("gguf",))
+        self._tokenizer = load_tokenizer(files)
         self._library: Any = llama_cpp
-        self._llama: Any = llama_cpp.Llama(str(model.files.weights[0]), n_ctx=2048, logits_all=True, verbose=False)
+        self._llama: Any = llama_cpp.Llama(
+            str(files.weights[0]), n_ctx=2048, n_threads=os.cpu_count(), logits_all=True, verbose=False
+        )
         self._options = options
 
     def encode(self, prompt: str) -> list[int]:
-        return [int(token) for token in self._tokenizer.encode(prompt)]
+        return [int(token) for token in self._tokenizer.render([{"role": "user", "content": prompt}], None)]
 
     def plain(self, ids: list[int], n: int) -> Text:
         return self._write(ids, n, None)
@@ -186,6 +194,7 @@ def compare(engine: Transformers | LlamaCppPython, workload: str, prompt: str, o
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", choices=[*ENGINES], action="append", help="repeatable; all that are installed")
+    parser.add_argument("--workload", choices=[*CHOSEN], action="append", help="repeatable; all of them")
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--drafts", default="ngram")
@@ -200,10 +209,12 @@ def main() -> None:
             continue
         engine = ENGINES[name](options)
         print(f"{name}, {options.drafts}/{options.policy}, {options.tokens} tokens, {options.pairs} rounds")
-        for workload, number in CHOSEN.items():
-            rows.append({"engine": name, **compare(engine, workload, prompts[number], options)})
+        rows += [
+            {"engine": name, **compare(engine, workload, prompts[CHOSEN[workload]], options)}
+            for workload in options.workload or CHOSEN
+        ]
     given = {"drafts": options.drafts, "policy": options.policy, "pairs": options.pairs}
-    write_record(options.out, "adapters against the library's own lookup", rows, ["transformers", "torch"], **given)
+    write_record(options.out, "adapters against the library's own lookup", rows, PACKAGES, **given)
 
 
 if __name__ == "__main__":
