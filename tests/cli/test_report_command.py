@@ -8,10 +8,10 @@ import os
 from pathlib import Path
 
 import pytest
-import synthetic_run
 from cli_run import Done, assert_refused, start, surefoot, wait
-from synthetic_run import Plan
 
+import synthetic_run
+from synthetic_run import Plan
 
 SMALL = Plan(workloads=("code",), budgets=(64,), excluded=False)
 

@@ -7,13 +7,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import synthetic_run
-from synthetic_run import Plan
-
 from surefoot.lab.analysis import analyse
 from surefoot.lab.records import Arm
 from surefoot.lab.report import html
 from surefoot.lab.report.rows import NamedRun
 from surefoot.lab.store import load
+from synthetic_run import Plan
 
 SCRIPT = "<script>alert('x')</script>"
 BROKEN_OUT = '"><img src=x onerror=alert(1)> {{ 7 * 7 }} `|` _x_ &amp; $x$'

@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import synthetic_run
-from synthetic_run import Plan
 
+import synthetic_run
 from surefoot.app.cli import bench_table
 from surefoot.app.cli.bench_world import line, spelled
 from surefoot.app.cli.console import Console
 from surefoot.lab.analysis import Analysis, analyse
 from surefoot.lab.bench import Progress
 from surefoot.lab.store import load
+from synthetic_run import Plan
 
 CONSOLE = Console(io.StringIO(), io.StringIO())
 
