@@ -167,7 +167,7 @@ def test_infinite_biases_and_sets_fit_into_a_record() -> None:
     from surefoot.lab.codec import encode
 
     config = load_config(overrides={"logit_bias": {5: float("-inf")}, "banned": [3, 1], "stop": ["x"]})
-    sampling = setup._sampling(config)
+    sampling = setup.sampling_of(config)
     assert sampling["logit_bias"] == {"5": "-inf"}
     assert sampling["banned"] == [1, 3]
     encode(run_of(sampling=sampling))
