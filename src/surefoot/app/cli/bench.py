@@ -173,13 +173,11 @@ def _finish(args: argparse.Namespace, context: Context, path: Path, interrupted:
         context.console.write(as_json(Result(SCHEMA, str(path), analysis)))
     elif loaded.pairs or not interrupted:
         context.console.write("".join(f"{line}\n" for line in bench_table.lines(analysis, path, context.console)))
-    missing = len(plan(loaded.run)) - len(loaded.pairs)
-    if missing:
+    done, wanted = len(loaded.pairs), len(plan(loaded.run))  # spare pairs come on top of those that were wanted
+    if done < wanted or interrupted:
         how = "interrupted" if interrupted else "the time was over"
-        context.console.note(
-            f"{how} after {len(loaded.pairs)} of {len(loaded.pairs) + missing} pairs; to go on: "
-            f"'surefoot bench --resume {path}'."
-        )
+        where = f"after {done} of {wanted} pairs" if done < wanted else f"after {done} pairs, in the spare ones"
+        context.console.note(f"{how} {where}; to go on: 'surefoot bench --resume {path}'.")
     if interrupted:
         return errors.INTERRUPTED
     failed = any(not gate.passed and gate.details.get("checked", True) for gate in analysis.gates.values())
