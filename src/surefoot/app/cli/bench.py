@@ -163,7 +163,6 @@ def _finish(args: argparse.Namespace, context: Context, path: Path, interrupted:
     from surefoot.app.cli import bench_table
     from surefoot.lab import store
     from surefoot.lab.analysis import analyse
-    from surefoot.lab.plan import plan
 
     loaded = store.load(path)
     analysis = analyse(loaded)
@@ -173,12 +172,23 @@ def _finish(args: argparse.Namespace, context: Context, path: Path, interrupted:
         context.console.write(as_json(Result(SCHEMA, str(path), analysis)))
     elif loaded.pairs or not interrupted:
         context.console.write("".join(f"{line}\n" for line in bench_table.lines(analysis, path, context.console)))
-    done, wanted = len(loaded.pairs), len(plan(loaded.run))  # spare pairs come on top of those that were wanted
-    if done < wanted or interrupted:
-        how = "interrupted" if interrupted else "the time was over"
-        where = f"after {done} of {wanted} pairs" if done < wanted else f"after {done} pairs, in the spare ones"
-        context.console.note(f"{how} {where}; to go on: 'surefoot bench --resume {path}'.")
+    if short := cut_short(loaded):
+        context.console.note(f"{short}; to go on: 'surefoot bench --resume {path}'.")
     if interrupted:
         return errors.INTERRUPTED
     failed = any(not gate.passed and gate.details.get("checked", True) for gate in analysis.gates.values())
     return errors.GATE_FAILED if failed else errors.GOOD
+
+
+def cut_short(loaded: Loaded) -> str:
+    """Why the run ended before it was complete, and after how many pairs; "" where it is complete.
+
+    Spare pairs come on top of those that were wanted, so that their number alone does not tell.
+    """
+    from surefoot.lab.plan import plan
+
+    if loaded.end is not None and loaded.end.why == "complete":
+        return ""
+    why = "interrupted" if loaded.end is None else "the time was over"
+    done, wanted = len(loaded.pairs), len(plan(loaded.run))
+    return f"{why} after {done} of {wanted} pairs" if done < wanted else f"{why} among the spare pairs, after {done}"
