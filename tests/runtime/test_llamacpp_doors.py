@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from same_text import gap_at
+from same_text import check_equal
 
 import tiny_gguf
 from surefoot.core.errors import NotEligible
@@ -51,6 +51,6 @@ def test_its_own_generate_writes_the_same(binding: str, tmp_path: Path) -> None:
     vendor = open_vendor(model)
     assert binding.replace("xllamacpp", "server of xllamacpp") in vendor.name
     for side in (vendor.plain(prompt, 40), vendor.lookup(prompt, 40, 3), vendor.plain(prompt, 40)):
-        assert tuple(side.ids) == off, gap_at(model, prompt, off, side.ids)
+        check_equal(model, prompt, off, side.ids, "its generate and lookup")
         assert side.finish == ("stop" if off[-1] in model.tokenizer.eos_ids else "length")
         assert side.n_output == len(off)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from same_text import check_same_text, gap_at
+from same_text import check_equal, check_same_text
 
 from surefoot.core.sampling import Sampling
 from surefoot.core.types import as_ids
@@ -41,7 +41,7 @@ def test_the_text_is_the_same_across_the_window(model: Model, n: int) -> None:
     prompt = prompt_of(model, n)
     off = check_same_text(model, prompt, Sampling(), 64)
     theirs = open_vendor(model).plain(prompt, 64)
-    assert tuple(theirs.ids) == off, gap_at(model, prompt, off, theirs.ids)
+    check_equal(model, prompt, off, theirs.ids, "the server")
 
 
 def test_rejected_rows_across_the_border_leave_nothing(model: Model) -> None:

@@ -67,6 +67,7 @@ def test_quantised_rows_have_the_same_bits_by_default(kind: str, folder: Path) -
 @pytest.mark.parametrize("kind", FLOATS)
 def test_rows_of_floats_have_the_same_bits_where_two_are_computed(kind: str, folder: Path) -> None:
     target = target_of(folder, kind, min_rows=2)
+    assert target.caps.row_class == claimed(target)
     assert furthest(target, 20) == furthest(target_of(folder, kind, min_rows=2, threads=2), DEEP, 4) == 0
     assert target.open().prefill(as_ids([1])).width == 1
     assert target.open().extend(as_ids([1])).width == 2
@@ -75,8 +76,8 @@ def test_rows_of_floats_have_the_same_bits_where_two_are_computed(kind: str, fol
 @pytest.mark.parametrize(("kind", "most"), [("F32", 1e-4), ("F16", 1e-3)])
 def test_rows_of_floats_differ_by_rounding_otherwise(kind: str, most: float, folder: Path) -> None:
     target = target_of(folder, kind)
-    assert target.caps.row_class == claimed(target)
-    assert max(furthest(target, 20), furthest(target, DEEP, 4)) < most
+    assert target.caps.row_class == "near-tie"
+    assert 0 < max(furthest(target, 20), furthest(target, DEEP, 4)) < most
 
 
 def claimed(target: LlamacppTarget) -> str:

@@ -1,7 +1,7 @@
 """SmolLM2 on llama.cpp: drafts change no token, and off is what llama.cpp's own server writes with the same settings.
 
 The shipped file in Q4_1, and the same weights stored anew in F16, Q8_0 and Q4_0. Two texts of the shipped file run
-always; the twenty-four of the promise, 256 tokens each, in all four formats, run with --slow (hours on two cores).
+always; the twenty-four of the promise, 256 tokens each, in all of them, run with --slow (an hour on two cores).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from own_memory import needs_smaps, own_bytes
 from requantised import requantised
-from same_text import PROMPTS, check_same_text, gap_at
+from same_text import PROMPTS, check_equal, check_same_text
 
 from surefoot.core.sampling import Sampling
 from surefoot.core.types import as_ids
@@ -25,20 +25,26 @@ from surefoot.targets.llamacpp import Options, build
 pytest.importorskip("xllamacpp", reason="the llamacpp extra is not installed")
 pytestmark = pytest.mark.model
 ALWAYS = [2, 4]  # code and JSON: most drafts are accepted, so most rows of a block are put to the test
-FORMATS = ["Q4_1", "F16", "Q8_0", "Q4_0"]
+FORMATS = ["Q4_1", "Q8_0", "Q4_0", "F16 by two rows", "F16"]
+"""F16 has the bits of single rows where two are computed at least, and is a near tie of them otherwise."""
+ROUNDED = 0.05
+"""Logits, chosen: rows of SmolLM2 in F16 move a top logit by 0.02 (99th percentile), and either of two may move."""
 
 
 @pytest.fixture(scope="module", params=FORMATS)
 def model(request: pytest.FixtureRequest, smollm2_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Model:
     """With --slow on two threads, so that a single row behind 512 others could be split over them."""
-    kind, folder, slow = request.param, tmp_path_factory.mktemp(request.param), request.config.getoption("--slow")
+    kind, _, by_two = request.param.partition(" ")
+    folder, slow = tmp_path_factory.mktemp(kind), request.config.getoption("--slow")
     if kind != "Q4_1" and not slow:
         pytest.skip("stored anew with --slow only")
     file = smollm2_gguf
     if kind != "Q4_1":
         file = requantised(smollm2_gguf, folder / f"{kind}.gguf", gguf.GGMLQuantizationType[kind])
-    config = load_config(overrides={"runtime": {"name": "llamacpp", "threads": 2 if slow else 1, "ctx_size": 2048}})
-    return load(str(file), config, cache_dir=folder)
+    runtime = {"name": "llamacpp", "threads": 2 if slow else 1, "ctx_size": 2048, "min_rows": 2 if by_two else 1}
+    model = load(str(file), load_config(overrides={"runtime": runtime}), cache_dir=folder)
+    assert model.target.caps.row_class == ("near-tie" if request.param == "F16" else "identical")
+    return model
 
 
 @pytest.fixture(scope="module")
@@ -47,16 +53,19 @@ def vendor(model: Model) -> Vendor:
 
 
 def check_greedy(vendor: Vendor, model: Model, number: int, n_tokens: int) -> None:
+    """The server computes single rows, so where we compute two of F16 its text may part from ours in a near tie."""
+    settings = model.target.caps.settings
+    rounded = ROUNDED if settings["weights"] == "f16+f32" else 0.0
     prompt = model.encode(PROMPTS[number]["prompt"])
-    off = check_same_text(model, prompt, Sampling(), n_tokens)
+    off = check_same_text(model, prompt, Sampling(), n_tokens, 0.0 if settings["min_rows"] == "2" else rounded)
     theirs = vendor.plain(prompt, n_tokens)
-    assert off == tuple(theirs.ids), gap_at(model, prompt, off, theirs.ids)
-    assert theirs.finish == ("stop" if off[-1] in model.tokenizer.eos_ids else "length")
+    check_equal(model, prompt, off, theirs.ids, "the server", rounded)
+    if tuple(theirs.ids) == off:
+        assert theirs.finish == ("stop" if off[-1] in model.tokenizer.eos_ids else "length")
 
 
 @pytest.mark.parametrize("number", ALWAYS)
 def test_greedy_is_the_same_with_drafts_on_off_and_by_the_server(vendor: Vendor, model: Model, number: int) -> None:
-    assert model.target.caps.row_class == "identical"
     check_greedy(vendor, model, number, 40)
 
 
@@ -69,10 +78,12 @@ def test_greedy_is_the_same_over_256_tokens(vendor: Vendor, model: Model, number
 def test_the_servers_lookup_writes_the_same(vendor: Vendor, model: Model) -> None:
     prompt = model.encode(PROMPTS[2]["prompt"])
     plain, drafted = vendor.plain(prompt, 32), vendor.lookup(prompt, 32, 5)
-    assert drafted.ids == plain.ids, gap_at(model, prompt, plain.ids, drafted.ids)
+    check_equal(model, prompt, plain.ids, drafted.ids, "the lookup of the server")
 
 
 def test_the_same_seed_writes_the_same_text(model: Model) -> None:
+    if model.target.caps.row_class != "identical":
+        pytest.skip("rounding moves what is drawn, too")
     prompt = model.encode(PROMPTS[2]["prompt"])
     check_same_text(model, prompt, Sampling(temperature=0.8, top_k=40, top_p=0.95, seed=7), 32)
 
@@ -86,7 +97,7 @@ def test_rows_behind_a_deep_cache_have_the_same_bits(model: Model) -> None:
     single = session.extend(as_ids(ids[600:601])).logits(0).copy()
     session.commit(0)
     row = session.extend(ids[600:606]).logits(0)
-    same = model.target.caps.settings["weights"] != "f16+f32"
+    same = model.target.caps.row_class == "identical"
     assert np.array_equal(row, single) if same else np.abs(row - single).max() < 1e-3 * np.ptp(single)
 
 

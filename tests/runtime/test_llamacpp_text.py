@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from same_text import check_same_text, gap_at
+from same_text import check_equal, check_same_text
 
 import tiny_gguf
 from surefoot.core.errors import NotEligible
@@ -43,7 +43,7 @@ def test_every_family_writes_the_same_with_drafts_without_and_by_the_server(fami
     prompt = model.encode(PROMPT)
     off = check_same_text(model, prompt, Sampling(), 60)
     theirs = open_vendor(model).plain(prompt, 60)
-    assert tuple(theirs.ids) == off, gap_at(model, prompt, off, theirs.ids)
+    check_equal(model, prompt, off, theirs.ids, "the server")
 
 
 def test_the_same_seed_writes_the_same_text(llama: Model) -> None:

@@ -16,7 +16,7 @@ pytest.importorskip("openvino", reason="the runtime of these tests: pip install 
 
 import gguf
 from requantised import requantised
-from same_text import PROMPTS, check_same_text, gap_at, plainly
+from same_text import PROMPTS, check_equal, check_same_text, plainly
 
 from surefoot.core.errors import NotEligible
 from surefoot.core.sampling import Sampling
@@ -67,7 +67,7 @@ def check_greedy(vendor: Vendor, model: Model, number: int, n_tokens: int) -> No
     prompt = model.encode(PROMPTS[number]["prompt"])
     off = check_same_text(model, prompt, Sampling(), n_tokens)
     theirs = vendor.plain(prompt, n_tokens)
-    assert off == tuple(theirs.ids), gap_at(model, prompt, off, theirs.ids)
+    check_equal(model, prompt, off, theirs.ids, "the vendor")
     assert theirs.n_output == len(off)
     assert theirs.finish == ("stop" if off[-1] in model.tokenizer.eos_ids else "length")
 
@@ -106,7 +106,7 @@ def test_greedy_is_the_same_where_the_caller_keeps_the_cache(
     state = load(str(smollm2_gguf), config, cache_dir=cache)
     prompt = caller.encode(PROMPTS[number]["prompt"])
     other = plainly(state, prompt, Sampling(), 64)
-    assert off == other, gap_at(caller, prompt, off, other)
+    check_equal(caller, prompt, off, other, "the cache in the model")
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ def test_the_vendors_lookup_writes_the_same_in_fewer_rounds(vendor: Vendor, mode
     """On paged attention, which other engines rarely find fit: the graph is named as it has to be."""
     prompt = model.encode(PROMPTS[2]["prompt"])
     plain, drafted = vendor.plain(prompt, 48), vendor.lookup(prompt, 48, 5)
-    assert drafted.ids == plain.ids, gap_at(model, prompt, plain.ids, drafted.ids)
+    check_equal(model, prompt, plain.ids, drafted.ids, "the lookup of the vendor")
     assert drafted.steps is None
     assert vendor.lookup_settings["ATTENTION_BACKEND"] == "PA"
     with pytest.raises(NotEligible, match="at least 1 token"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from same_text import PROMPTS, check_same_text, gap_at
+from same_text import PROMPTS, check_equal, check_same_text
 
 from surefoot.core.sampling import Sampling
 from surefoot.core.types import Ids
@@ -47,7 +47,7 @@ def check_greedy(model: Model, number: int, n_tokens: int) -> None:
     prompt = model.encode(PROMPTS[number]["prompt"])
     off = check_same_text(model, prompt, Sampling(), n_tokens)
     theirs = by_transformers(model, prompt, n_tokens)
-    assert off == theirs, gap_at(model, prompt, off, theirs)
+    check_equal(model, prompt, off, theirs, "transformers")
 
 
 def check_seeded(model: Model, number: int, temperature: float, n_tokens: int) -> None:
