@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +30,7 @@ class Bounds:
         return cls(caps.vocab_size, caps.max_length, caps.max_rows, caps.can_pad, caps.can_tree)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Block:
+class Block(NamedTuple):
     """Rows to score. Shapes: ids and places (width,), of which the first `rows` count."""
 
     ids: Ids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -113,8 +113,7 @@ class Draft:
 EMPTY_DRAFT = Draft(np.zeros(0, np.int32))
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """What a policy may look at before a draft exists. `room` is the largest draft_len that still fits."""
 
     room: int
@@ -122,8 +121,7 @@ class State:
     emitted: int
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What a judge lets through: accepted drafts, then one correction or bonus token.
 
     `path[j]` is the row of the block that predicted `new_ids[j]`. Row 0 is the root, so the rows to keep
@@ -145,8 +143,7 @@ class TokenLogprob:
     top: tuple[tuple[int, float], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(NamedTuple):
     """One turn of the loop, and the only event there is.
 
     The first round of a generation is the prefill (`source == "prefill"`): it emits the first root.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -87,7 +86,7 @@ def _moved(shift: Callable[[OpenvinoSession], int]) -> AbstractContextManager[No
     good = OpenvinoSession._forward
 
     def forward(self: OpenvinoSession, operation: str, block: Block, scored: int) -> Any:
-        moved = replace(block, places=block.places + shift(self)) if operation == "extend" else block
+        moved = block._replace(places=block.places + shift(self)) if operation == "extend" else block
         return good(self, operation, moved, scored)
 
     return replaced(OpenvinoSession, "_forward", forward)
