@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,11 @@ _TEMPLATE = (
 
 def write(
     path: Path, family: str = "llama", *, context: int = 48, kind: str = "F32", layers: int = 2, seed: int = 0,
-    tensors: bool = True, shard_tensors: int = 0, width: int = 64,
+    tensors: bool = True, shard_tensors: int = 0, width: int = 64, change: Callable[[Any], object] | None = None,
 ) -> Path:  # fmt: skip
     """A model of `family` at `path`; its matrices are of the type `kind`. Without `tensors`, a vocabulary only.
 
-    K-quants want a `width` of 256.
+    K-quants want a `width` of 256. `change` may have its own way with the writer's metadata.
 
     With `shard_tensors`, shards of so many tensors, of which the first is given back. Its logits are spread about as
     widely as those of a trained model.
@@ -37,6 +37,8 @@ def write(
     writer: Any = gguf.GGUFWriter(path, _ARCHITECTURE.get(family, family), split_max_tensors=shard_tensors)
     _add_sizes(writer, family, context, layers, width, 2 * width)
     n_vocab = add_vocabulary(writer, family)
+    if change is not None:
+        change(writer)
     if tensors:
         wanted = getattr(gguf.GGMLQuantizationType, kind)
         for name, values in _tensors(family, layers, n_vocab, width, np.random.default_rng(seed)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_run import Done, assert_refused, start, surefoot, wait
@@ -81,6 +82,25 @@ def test_a_header_whose_numbers_lie(llama: Path, tmp_path: Path, key: str, value
     name = f"llama.{key}".encode()
     old, new = (name + struct.pack("<II", 4, number) for number in (value, claim))
     assert_refused(generate(changed(llama, tmp_path / "lying.gguf", old, new)), NOT_ELIGIBLE, "lying.gguf", words)
+
+
+@pytest.mark.parametrize(
+    ("method", "key", "claim", "words"),
+    [
+        # At the first five llama.cpp would end the process.
+        ("add_float32", "attention.layer_norm_rms_epsilon", float("nan"), "layer_norm_rms_epsilon nan"),
+        ("add_float32", "attention.layer_norm_rms_epsilon", -1.0, "layer_norm_rms_epsilon -1"),
+        ("add_uint32", "expert_count", 2, "expert_used_count 0 of 2"),
+        ("add_uint32", "expert_used_count", 2, "expert_used_count 2 of 0"),
+        ("add_string", "rope.scaling.type", "odd", "rope.scaling.type odd"),
+        ("add_int32", "context_length", 64, "wrong type i32"),
+    ],
+)
+def test_claims_that_llama_cpp_does_not_take(tmp_path: Path, method: str, key: str, claim: Any, words: str) -> None:
+    file = tiny_gguf.write(
+        tmp_path / "odd.gguf", context=64, change=lambda writer: getattr(writer, method)(f"llama.{key}", claim)
+    )
+    assert_refused(generate(file), NOT_ELIGIBLE, "odd.gguf", words)
 
 
 def test_more_experts_than_llama_cpp_survives(tmp_path: Path) -> None:

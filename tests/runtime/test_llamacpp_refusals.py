@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -145,7 +146,12 @@ def test_a_recurrent_state(tmp_path: Path) -> None:
         ({"threads": 0}, "threads must be at least 1"),
         ({"ctx_size": 1}, "ctx_size must be at least 2"),
         ({"ubatch": 0}, "ubatch must be at least 1"),
-        ({"max_rows": 49}, "max_rows must be at least 1 and at most 48; got 49"),
+        ({"ubatch": 2**33}, "ubatch must be .* at most 2147483647"),
+        ({"threads": 513}, "threads must be .* at most 512"),
+        ({"ctx_size": 2**40}, "ctx_size must be .* at most 2147483599"),
+        ({"max_rows": 1}, "max_rows must be at least 2"),
+        ({"gpu_layers": 2**40}, "gpu_layers must be .* at most 2147483647"),
+        ({"max_rows": 49}, "max_rows must be at least 2 and at most 48; got 49"),
         ({"max_rows": 2, "min_rows": 3}, "max_rows is 2 and min_rows 3"),
         ({"repack": "yes"}, "repack must be auto, on or off"),
         ({"gpu_layers": -2}, "gpu_layers must be"),
@@ -154,6 +160,24 @@ def test_a_recurrent_state(tmp_path: Path) -> None:
 )
 def test_options_that_no_model_takes(options: dict[str, Any], words: str, llama: Path) -> None:
     refused(ConfigError, words, lambda: build(Options(**options), llama))
+
+
+def test_the_shortest_context_is_enough(llama: Path) -> None:
+    assert build(Options(threads=1, ctx_size=2), llama).caps.max_length == 2
+
+
+def test_a_cache_type_that_does_not_fit_the_heads(llama: Path) -> None:
+    wanted = Options(threads=1, cache_type_k="q8_0", cache_type_v="q8_0")
+    refused(NotEligible, r"cache of that type \(.*does not divide.*leave out", lambda: build(wanted, llama))
+
+
+def test_a_name_that_is_not_utf_8(llama: Path, tmp_path: Path) -> None:
+    file = tmp_path / os.fsdecode(b"stairs \xff.gguf")
+    try:
+        file.symlink_to(llama)
+    except OSError:
+        pytest.skip("this system takes names in UTF-8 only")
+    assert build(Options(threads=1), file).caps.vocab_size > 0
 
 
 def test_no_binding(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -97,7 +98,7 @@ class Api:
         """The address of a loaded model; None when it cannot be loaded."""
         params = self.fn.llama_model_default_params()
         put(params, self.door.model_params, values)
-        address: int | None = self.fn.llama_model_load_from_file(path.encode(), params)
+        address: int | None = self.fn.llama_model_load_from_file(os.fsencode(path), params)
         return address
 
     def new_context(self, model: int, values: Mapping[str, int]) -> int | None:

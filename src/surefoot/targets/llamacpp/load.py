@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 _LIMITS: Mapping[str, tuple[int, int]] = {"block_count": (1, 512), "expert_count": (0, 1024)}
 """Counts beyond which llama.cpp ends the process instead of refusing the file. Source: LLAMA_MAX_LAYERS and
 LLAMA_MAX_EXPERTS in src/llama-hparams.h, and tried with build 11549 on 2026-11-30."""
+
+_SCALINGS = ("none", "linear", "yarn", "longrope")
+"""Kinds of rotary scaling; at any other llama.cpp ends the process. Source: LLAMA_ROPE_SCALING_TYPES in
+src/llama-model.cpp, and tried as above."""
 
 
 def load(options: Options, path: Path) -> LlamacppTarget:
@@ -78,19 +82,41 @@ def _check_file(path: Path) -> None:
 def _tensor_types(api: Api, path: Path) -> frozenset[str]:
     """The types of the file's tensors, as llama.cpp names them when it reads a file's header.
 
-    Raises: DamagedModel for a count that llama.cpp would not survive.
+    Raises: DamagedModel for a claim that llama.cpp would not survive.
     """
     address, lines = _load(api, path, {"vocab_only": 1})
-    header = Weights(api, address)
-    for key, (least, most) in _LIMITS.items():
-        claim = header.metadata(f"{{arch}}.{key}") or ""
-        if claim.isdecimal() and not least <= int(claim) <= most:
-            raise DamagedModel(
-                f"{path} claims {key} {claim}, and llama.cpp takes {least} to {most}: the file is damaged or of a "
-                "kind that is not supported"
-            )
+    for claim, takes in _fatal_claims(Weights(api, address)):
+        raise DamagedModel(
+            f"{path} claims {claim}, and llama.cpp takes {takes}: the file is damaged or of a kind that is not "
+            "supported"
+        )
     found = (re.search(r"- type +(\w+): +\d+ tensors", text) for text in lines)
     return frozenset(match[1] for match in found if match)
+
+
+def _fatal_claims(header: Weights) -> Iterator[tuple[str, str]]:
+    """What the header claims where llama.cpp would end the process, and what it takes there.
+
+    A value that is no number at all is left to llama.cpp, which refuses it.
+    """
+
+    def told(key: str) -> str:
+        return header.metadata(f"{{arch}}.{key}") or ""
+
+    def count(key: str) -> int:
+        return int(told(key)) if told(key).isdecimal() else 0
+
+    for key, (least, most) in _LIMITS.items():
+        if told(key).isdecimal() and not least <= count(key) <= most:
+            yield f"{key} {told(key)}", f"{least} to {most}"
+    experts, used = count("expert_count"), count("expert_used_count")
+    if (experts or used) and not 1 <= used <= experts:
+        yield f"expert_used_count {used} of {experts}", f"1 to {experts}" if experts else "0 where there are no experts"
+    if (kind := told("rope.scaling.type") or "none") not in _SCALINGS:
+        yield f"rope.scaling.type {kind[:40]}", " or ".join(_SCALINGS)
+    epsilon = told("attention.layer_norm_rms_epsilon")
+    if epsilon.startswith("-") or "nan" in epsilon:
+        yield f"attention.layer_norm_rms_epsilon {epsilon}", "0 or more"
 
 
 def _load(api: Api, path: Path, values: Mapping[str, int]) -> tuple[int, list[str]]:
@@ -117,7 +143,7 @@ def _refusal(path: Path, lines: Sequence[str]) -> DamagedModel | NotEligible | T
         r"missing tensor|tensor .* not found|wrong (shape|number)|key not found|unknown pre-tokenizer|unsupported", said
     ):
         return NotEligible(f"llama.cpp cannot run {path}: {said}")
-    if re.search(r"corrupt|incomplete|bounds|magic|invalid|failed to read|read error|gguf", said):
+    if re.search(r"corrupt|incomplete|bounds|magic|invalid|wrong type|failed to read|read error|gguf", said):
         return DamagedModel(f"{path} is damaged or cut off ({said}): fetch it again")
     return TargetError(f"llama.cpp cannot load {path}: {said}", backend="llamacpp", operation="load")
 
@@ -177,11 +203,11 @@ def _try_out(target: LlamacppTarget, path: Path) -> None:
     """Raises: NotEligible where rows cannot be removed, or two rows do not give two rows of logits."""
     session = target.open()
     try:
-        session.extend(np.zeros(2, np.int32))
-        session.commit(1)
         scores = session.extend(np.zeros(2, np.int32))
         if not np.isfinite(scores.logits(1)).any():
             raise NotEligible(f"llama.cpp gives no finite logits for {path}: its weights are damaged")
+        session.commit(1)
+        session.extend(np.zeros(1, np.int32))
     except TargetError as error:
         raise NotEligible(f"{path} cannot be used for drafts: {error}") from error
     finally:

@@ -27,6 +27,12 @@ CACHE_TYPES: Mapping[str, tuple[int, float]] = {
 }  # fmt: skip
 """The number of each type of cached values, and its bytes a value. Source: enum ggml_type and ggml-common.h."""
 
+_MOST_THREADS = 512
+"""Source: GGML_MAX_N_THREADS in ggml/include/ggml.h."""
+
+_LARGEST = 2**31 - 1
+"""The largest number that llama.cpp's parameters hold."""
+
 _FLASH = {"auto": -1, "off": 0, "on": 1}
 
 
@@ -106,17 +112,15 @@ def check_options(options: Options) -> None:
     if options.cache_type_v not in ("auto", "f32", "f16", "bf16") and options.flash_attn == "off":
         raise ConfigError(f"cache_type_v {options.cache_type_v} needs flash attention: leave out flash_attn off")
     limits = (
-        ("threads", options.threads, 1, None), ("ctx_size", options.ctx_size, 2, None),
-        ("ubatch", options.ubatch, 1, None), ("max_rows", options.max_rows, 1, MAX_ROWS),
-        ("min_rows", options.min_rows, 1, MAX_ROWS),
+        ("threads", options.threads, 1, _MOST_THREADS), ("ctx_size", options.ctx_size, 2, _LARGEST - MAX_ROWS),
+        ("ubatch", options.ubatch, 1, _LARGEST), ("max_rows", options.max_rows, 2, MAX_ROWS),
+        ("min_rows", options.min_rows, 1, MAX_ROWS), ("gpu_layers", options.gpu_layers, -1, _LARGEST),
     )  # fmt: skip
     for name, number, least, most in limits:
-        if number is not None and (number < least or (most is not None and number > most)):
-            raise ConfigError(f"{name} must be at least {least}{f' and at most {most}' if most else ''}; got {number}")
+        if number is not None and not least <= number <= most:
+            raise ConfigError(f"{name} must be at least {least} and at most {most}; got {number}")
     if options.max_rows is not None and options.max_rows < options.min_rows:
         raise ConfigError(f"max_rows is {options.max_rows} and min_rows {options.min_rows}: give max_rows more")
-    if options.gpu_layers < -1:
-        raise ConfigError(f"gpu_layers must be a number of layers, or -1 for all; got {options.gpu_layers}")
 
 
 def physical_cores() -> int:

@@ -51,9 +51,11 @@ class LlamacppTarget:
             except RuntimeError as error:
                 failure = error
         reasons = [text for level, text in lines if level >= 3 and text]
+        told = "; ".join(reasons[-2:]) or str(failure)
+        if "cache type" in told:
+            raise NotEligible(f"this model cannot have a cache of that type ({told}): leave out cache_type_k and _v")
         raise TargetError(
-            f"llama.cpp has no cache for {self._caps.max_length} tokens ({'; '.join(reasons[-2:]) or failure}): "
-            "give a smaller ctx_size",
+            f"llama.cpp has no cache for {self._caps.max_length} tokens ({told}): give a smaller ctx_size",
             backend="llamacpp",
             operation="open",
         ) from failure
