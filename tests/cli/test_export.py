@@ -62,6 +62,8 @@ def test_a_kind_of_cache_is_asked_of_conversions_only(tiny: Path, cache: dict[st
     assert surefoot("export", tiny, "--out", out, env=cache).code == 0
     done = surefoot("generate", out, "--runtime", "openvino", "-p", "x", "--cache", "caller", env=cache)
     assert_refused(done, NOT_ELIGIBLE, "cache caller was asked for", str(out), "leave it out")
+    done = surefoot("generate", out, "-p", "x", "--cache", "caller", env=cache)
+    assert_refused(done, NOT_ELIGIBLE, "cache caller was asked for, and openvino reads", "it has no option cache")
     assert_refused(surefoot("generate", tiny, "-p", "x", "--cache", "mine", env=cache), USAGE, "'mine'", "caller")
     assert_refused(surefoot("export", tiny, "--cache", "mine", env=cache), USAGE, "mine", "caller")
 

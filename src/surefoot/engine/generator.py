@@ -102,9 +102,16 @@ def _reads_more(runtime: str, than: str) -> bool:
 
 
 def _foreign_options(config: Config, runtime: str) -> list[str]:
-    """Options given for a runtime that this one does not have."""
+    """Options given for a runtime that this one does not have; those of a conversion are of the one that converts."""
     known = {item.name for item in fields(parts.find("target", runtime).options)}
-    return [name for name in config.runtime.options if name not in known]
+    foreign = [name for name in config.runtime.options if name not in known]
+    return foreign if runtime == "openvino" else [*foreign, *_for_conversion(config)]
+
+
+def _for_conversion(config: Config) -> dict[str, str]:
+    """What was asked of a model that has to be converted."""
+    asked = {"weights": config.weights, "cache": config.cache}
+    return {key: value for key, value in asked.items() if value != "auto"}
 
 
 def _load(
@@ -123,10 +130,10 @@ def _load(
     path = files.path
     if name == "openvino" and files.format != "openvino":
         path = openvino_folder(files, cache_dir, config.weights, progress, config.cache)
-    elif asked := [f"{key} {value}" for key in ("weights", "cache") if (value := getattr(config, key)) != "auto"]:
+    elif asked := _for_conversion(config):
         raise NotEligible(
-            f"{asked[0]} was asked for, and {name} reads {model} as it is; leave it out, or choose the "
-            "runtime openvino and a model that is not in its format yet."
+            f"{' and '.join(map(' '.join, asked.items()))} was asked for, and {name} reads {model} as it is; leave it "
+            "out, or choose the runtime openvino and a model that is not in its format yet."
         )
     elif name == "hf" and files.format == "gguf":
         path = merged_gguf(files, cache_dir)
