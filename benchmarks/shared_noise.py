@@ -1,6 +1,6 @@
 """How often drafts of a draft model stand as the temperature rises: shared noise, the likeliest token, and p/q.
 
-    python benchmarks/shared_noise.py [--tokens N] [--each N]
+    python benchmarks/shared_noise.py [--tokens N] [--each N] [--draft NAME]
 
 SmolLM2 on OpenVINO in half precision, with its four-bit forms on two runtimes as draft models. Every draft has four
 tokens. Three ways: the judge match with drafts drawn with the target's noise; match with the draft model's likeliest
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from common import RECORDS, write_record
+from written import ratio
 
 import surefoot
 from surefoot.core.history import History
@@ -141,21 +142,31 @@ def row_of(
 
 
 def shown(row: dict[str, Any]) -> str:
-    """A line for each row."""
-    ways = "   ".join(f"{way} " + " ".join(f"{s:.2f}" for s in row[way]["survival"]) for way in WAYS if way in row)
-    there = "   ".join(f"{name} {mean:.3f}" for name, mean in row.get("means", {}).items())
-    return f"{row['draft']:18} T {row['temperature']:<4} {ways}\n{'':24}one token: {there}"
+    """Of each way the survival by position and the tokens of a round; then the chances of one token, at every place of
+    the text and where a draft began."""
+    lines = [f"{row['draft']}, temperature {row['temperature']}"]
+    for way in (way for way in WAYS if way in row):
+        rounds = row[way]["rounds"]
+        first = ratio([sum(held > 0 for _, held in text), len(text)] for text in rounds)
+        tokens = ratio([sum(held + 1 for _, held in text), len(text)] for text in rounds)
+        held = " ".join(f"{share:.2f}" for share in row[way]["survival"])
+        lines.append(f"{way:16} {sum(map(len, rounds)):4} drafts  first held {first}  survival {held}  tokens {tokens}")
+    for places in (each for each in ("means", "means where a draft began") if each in row):
+        lines.append(f"{places}: " + "   ".join(f"{name} {mean:.3f}" for name, mean in row[places].items()))
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--each", type=int, default=2, help="prompts of each workload")
+    parser.add_argument("--draft", choices=DRAFTS, action="append", help="one draft model (repeatable); else all")
     parser.add_argument("--out", type=Path, default=RECORDS / "shared_noise.json")
     options = parser.parse_args()
     prompts = workloads.select(workloads.own(), WORKLOADS, options.each)
     rows = []
-    for draft, settings in DRAFTS.items():
+    for draft in options.draft or DRAFTS:
+        settings = DRAFTS[draft]
         model = surefoot.load(
             "smollm2-135m", runtime="openvino", weights="fp16", max_tokens=options.tokens, drafts="model",
             **{"drafts.model": "smollm2-135m", **{f"drafts.{key}": value for key, value in settings.items()}},
