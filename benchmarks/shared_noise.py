@@ -151,8 +151,10 @@ def shown(row: dict[str, Any]) -> str:
         tokens = ratio([sum(held + 1 for _, held in text), len(text)] for text in rounds)
         held = " ".join(f"{share:.2f}" for share in row[way]["survival"])
         lines.append(f"{way:16} {sum(map(len, rounds)):4} drafts  first held {first}  survival {held}  tokens {tokens}")
-    for places in (each for each in ("means", "means where a draft began") if each in row):
-        lines.append(f"{places}: " + "   ".join(f"{name} {mean:.3f}" for name, mean in row[places].items()))
+    means = [places for places in ("means", "means where a draft began") if places in row]
+    lines += [
+        f"{places}: " + "   ".join(f"{name} {mean:.3f}" for name, mean in row[places].items()) for places in means
+    ]
     return "\n".join(lines)
 
 
