@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,8 @@ import openvino as ov  # noqa: E402
 from openvino_run import ov_logits  # noqa: E402
 from openvino_tiny import VARIANTS, expected_logits, tiny, write_gguf  # noqa: E402
 
-from surefoot.core.errors import ConfigError, NotEligible  # noqa: E402
+import tiny_gguf  # noqa: E402
+from surefoot.core.errors import ConfigError, DamagedModel, NotEligible  # noqa: E402
 from surefoot.targets.openvino.export import export  # noqa: E402
 from surefoot.targets.openvino.names import is_exported  # noqa: E402
 from surefoot.targets.openvino.weights import pack_nibbles, quantise  # noqa: E402
@@ -244,6 +246,73 @@ def test_refusals_leave_nothing_behind(tmp_path: Path) -> None:
     refuse(tmp_path, tmp_path / "m.gguf", ConfigError, "damaged")
 
 
+UNREADABLE = [
+    ("num_attention_heads", None, "num_attention_heads is missing"),
+    ("num_attention_heads", "four", "cannot read .*four"),
+    ("num_attention_heads", [4, 4], "cannot read"),
+    ("num_attention_heads", 0, "cannot read"),
+    ("num_attention_heads", 3, "3 heads in 2 groups"),
+    ("num_attention_heads", 2**31, "self_attn.q_proj.weight of shape"),
+    ("num_key_value_heads", 1, "self_attn.k_proj.weight of shape"),
+    ("num_hidden_layers", 0, "layers 0"),
+    ("num_hidden_layers", 2**31, "lacks the tensor model.layers."),
+    ("hidden_size", 1, "embed_tokens.weight of shape"),
+    ("vocab_size", 7, "embed_tokens.weight of shape"),
+    ("head_dim", 15, "an odd head_dim of 15"),
+    ("head_dim", 2**33, "heads of 8589934592 values"),
+    ("max_position_embeddings", 1, "a context of 1"),
+    ("max_position_embeddings", "x", "cannot read"),
+    ("rms_norm_eps", -1.0, "epsilon of -1"),
+    ("rms_norm_eps", float("nan"), "epsilon of nan"),
+    ("rope_parameters", "x", "cannot read"),
+    ("rope_parameters", {"rope_type": "linear"}, "factor is missing"),
+    ("rope_parameters", {"rope_type": "linear", "factor": 0}, "cannot read"),
+    ("rope_parameters", {"rope_theta": 0}, "not finite"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "words"), UNREADABLE)
+def test_settings_that_lie_are_refused(key: str, value: Any, words: str, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    tiny("llama").save_pretrained(folder)
+    config = {**json.loads((folder / "config.json").read_text()), key: value}
+    if value is None:
+        del config[key]
+    (folder / "config.json").write_text(json.dumps(config))
+    refuse(tmp_path, folder, DamagedModel, words)
+
+
+LYING = [
+    ("attention.head_count", 4, 0, "cannot read"),
+    ("attention.head_count", 4, 2, "self_attn.q_proj.weight of shape"),
+    ("attention.head_count", 4, 3, "3 heads in 2 groups"),
+    ("attention.head_count_kv", 2, 4, "self_attn.k_proj.weight of shape"),
+    ("block_count", 2, 0, "layers 0"),
+    ("block_count", 2, 2**31 - 1, "lacks the tensor model.layers."),
+    ("embedding_length", 64, 32, "embed_tokens.weight of shape"),
+    ("context_length", 64, 1, "a context of 1"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "claim", "words"), LYING)
+def test_a_gguf_whose_numbers_lie_is_refused(key: str, value: int, claim: int, words: str, tmp_path: Path) -> None:
+    file = tiny_gguf.write(tmp_path / "tiny.gguf", context=64)
+    old, new = (f"llama.{key}".encode() + struct.pack("<II", 4, number) for number in (value, claim))
+    assert old in file.read_bytes()
+    file.write_bytes(file.read_bytes().replace(old, new))
+    refuse(tmp_path, file, DamagedModel, words)
+
+
+def test_a_gguf_without_a_size_or_with_one_of_another_type_is_refused(tmp_path: Path) -> None:
+    whole = tiny_gguf.write(tmp_path / "whole.gguf", context=64).read_bytes()
+    file = tmp_path / "tiny.gguf"
+    file.write_bytes(whole.replace(b"llama.embedding_length", b"llama.embodding_length"))
+    refuse(tmp_path, file, DamagedModel, "llama.embedding_length is missing")
+    key, nan = b"llama.block_count", struct.pack("<If", 6, float("nan"))
+    file.write_bytes(whole.replace(key + struct.pack("<II", 4, 2), key + nan))
+    refuse(tmp_path, file, DamagedModel, "cannot read .*NaN")
+
+
 def test_values_beyond_half_precision_are_refused(tmp_path: Path) -> None:
     model = tiny("llama")
     with torch.no_grad():
@@ -313,6 +382,13 @@ def test_a_killed_export_leaves_no_model_and_the_next_one_clears_up(tmp_path: Pa
     assert len([f for f in tmp_path.iterdir() if f.name.startswith(".out")]) == 1
     export(tmp_path / "model", tmp_path / "out")
     assert sorted(f.name for f in tmp_path.iterdir()) == ["model", "out"]
+
+
+def test_what_a_killed_export_left_is_found_whatever_its_name(tmp_path: Path) -> None:
+    tiny("llama").save_pretrained(tmp_path / "model")
+    (tmp_path / f".stairs [v2] ß.{2**30}.abc").mkdir()  # no process has such a number
+    export(tmp_path / "model", tmp_path / "stairs [v2] ß")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "stairs [v2] ß"]
 
 
 def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import openvino as ov
 from openvino import opset13 as ops
 from openvino_tiny import tiny
 
-from surefoot.core.errors import ConfigError, NotEligible, TargetError
+from surefoot.core.errors import ConfigError, DamagedModel, NotEligible, TargetError
 from surefoot.targets.openvino import Options, build
 from surefoot.targets.openvino.export import export
 
@@ -205,7 +205,9 @@ def test_the_refusal_names_the_export_that_helps(whole: Path, tmp_path: Path) ->
         build(Options(), changed(whole, tmp_path / "one", one_row))
 
 
-def test_folders_that_hold_no_whole_model_are_refused(whole: Path, tmp_path: Path) -> None:
+def test_folders_that_hold_no_whole_model_are_refused(
+    whole: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(ConfigError, match="does not exist"):
         build(Options(), tmp_path / "nothing")
     with pytest.raises(ConfigError, match=EXPORT):
@@ -221,9 +223,34 @@ def test_folders_that_hold_no_whole_model_are_refused(whole: Path, tmp_path: Pat
     with pytest.raises(ConfigError, match="without its weights"):
         build(Options(), broken)
     weights.write_bytes(content)
-    (broken / "openvino_model.xml").write_text("<net")
-    with pytest.raises(ConfigError, match="cannot be read"):
-        build(Options(), broken)
+    graph = (broken / "openvino_model.xml").read_bytes()
+    for content in (graph[: len(graph) // 2], b"<net", b"hello", b""):
+        (broken / "openvino_model.xml").write_bytes(content)
+        with pytest.raises(DamagedModel, match="cannot be read"):
+            build(Options(), broken)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"max_position_embeddings": "x"}, "cannot read"),
+        ({"max_position_embeddings": [1]}, "cannot read"),
+        ({"max_position_embeddings": 1}, "a context of 1 tokens"),
+        ({"max_position_embeddings": -5}, "a context of -5 tokens"),
+        ({"rope_scaling": "x"}, "cannot read"),
+        ({"sliding_window": "x"}, "cannot read"),
+        ({"sliding_window": 1}, "a context of 1 tokens"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(
+    settings: dict[str, Any], words: str, whole: Path, tmp_path: Path
+) -> None:
+    folder = changed(whole, tmp_path / "odd", lambda graph: None)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "rope_parameters": None, **settings}))
+    with pytest.raises(DamagedModel, match=words):
+        build(Options(threads=1), folder)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from surefoot.core.eligibility import Refusal, of_counts, of_recurrence, of_vocabulary
-from surefoot.core.errors import NotEligible
+from surefoot.core.errors import DamagedModel, NotEligible
 from surefoot.engine.generator import RUNTIMES
 from surefoot.engine.inspect import programs
 from surefoot.engine.inspect.findings import FORMATS, Evidence, Facts, Objection, Verdict, shown
@@ -144,11 +144,8 @@ def _exported(facts: Facts) -> Iterator[Objection]:
             gguf_source.check_fields(facts.settings, ("rope_freqs.weight",), facts.path)
         else:
             safetensors_source.spec_from_config(facts.settings, facts.path)
-    except NotEligible as error:
+    except (NotEligible, DamagedModel) as error:
         yield Objection(Refusal("family", _clause(str(error), facts.path)), kind)
-    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, OverflowError) as error:
-        text = f"has settings that the OpenVINO export cannot read ({shown(error) or type(error).__name__})"
-        yield Objection(Refusal("family", text), kind)
 
 
 def _hf(facts: Facts) -> Iterator[Objection]:

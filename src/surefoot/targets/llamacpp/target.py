@@ -37,7 +37,7 @@ class LlamacppTarget:
         Raises: TargetError when there is no memory for another cache.
         """
         if taps:
-            raise NotEligible(f"this model has no tap {taps[0]!r}; llama.cpp gives no hidden states out")
+            raise NotEligible(f"this model has no tap {taps[0]!r}; the runtime llamacpp gives no hidden states out")
         with self._lock:
             context, self._idle = self._idle, None
         if context is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import importlib.metadata
 import json
@@ -17,7 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from surefoot.core.errors import ConfigError, DamagedModel
+from surefoot.core.errors import ConfigError
+from surefoot.targets.openvino.claims import count_weights
 from surefoot.targets.openvino.gguf_source import GgufSource
 from surefoot.targets.openvino.names import MODEL_FILE, RECORD_FILE, CacheKind, is_exported, reason
 from surefoot.targets.openvino.safetensors_source import SafetensorsSource
@@ -80,7 +82,7 @@ def export(
         raise ConfigError(f"{out} exists already; name another folder or remove it first")
     started, trees = clock(), trees or cache == "caller"
     source = open_source(model)
-    total = sum(rows * width for rows, width in _matrices(source))
+    total = count_weights(source)
     with _new_folder(out) as folder, _disk_errors(out):
         _write_model(source, folder, weights, _make_cache(source.spec, cache, trees), total, progress)
         for name, content in {**source.documents, **(extra_files or {})}.items():
@@ -118,18 +120,6 @@ def peak_resident_bytes() -> int | None:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-def _matrices(source: Source) -> Iterator[tuple[int, int]]:
-    """(out, in) of every matrix that the graph will ask for."""
-    parts = [f"self_attn.{part}_proj" for part in "qkvo"] + [f"mlp.{part}_proj" for part in ("gate", "up", "down")]
-    names = [f"model.layers.{i}.{part}.weight" for i in range(source.spec.layers) for part in parts]
-    names += ["model.embed_tokens.weight"] + ([] if source.spec.tied else ["lm_head.weight"])
-    for name in names:
-        if not source.has(name):
-            raise DamagedModel(f"{source.files[0]} lacks the tensor {name}; it is incomplete or of another kind")
-        rows, width = source.shape(name)
-        yield rows, width
 
 
 def _make_cache(spec: ModelSpec, kind: CacheKind, trees: bool) -> Cache:
@@ -220,7 +210,7 @@ def _new_folder(out: Path) -> Iterator[Path]:
 
 def _sweep(out: Path) -> None:
     """Remove what killed exports to the same place left behind."""
-    for left in out.parent.glob(f".{out.name}.*"):
+    for left in out.parent.glob(f".{glob.escape(out.name)}.*"):
         match = re.fullmatch(re.escape(f".{out.name}.") + r"(\d+)\.\w+", left.name)
         if match and not _alive(int(match[1])):
             shutil.rmtree(left, ignore_errors=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from surefoot.core.errors import DamagedModel, NotEligible
 from surefoot.core.types import Floats
+from surefoot.targets.openvino.claims import check_spec, reading
 from surefoot.targets.openvino.spec import ModelSpec, Rope, plain_inv_freq, yarn
 
 _ARCHITECTURES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
@@ -55,7 +56,8 @@ class GgufSource:
         except (OSError, ValueError, IndexError, KeyError, TypeError) as error:
             raise DamagedModel(f"{path} is damaged or no GGUF file ({error}); download it again") from error
         self._tensors = {t.name: t for reader in readers for t in reader.tensors}
-        self._spec = self._read_spec(path)
+        with reading(path):
+            self._spec = check_spec(self._read_spec(path), path)
 
     @property
     def spec(self) -> ModelSpec:
@@ -162,7 +164,15 @@ class GgufSource:
 
 
 def check_fields(fields: Mapping[str, Any], tensors: Collection[str], path: Path) -> None:
-    """Nothing, when the export can write a model of this metadata and these tensors. Raises: NotEligible."""
+    """Nothing, when the export can write a model of this metadata and these tensors.
+
+    Raises: NotEligible for a kind that it does not write; DamagedModel for metadata that means nothing.
+    """
+    with reading(path):
+        _check_kind(fields, tensors, path)
+
+
+def _check_kind(fields: Mapping[str, Any], tensors: Collection[str], path: Path) -> None:
     arch = str(fields.get("general.architecture"))
     if arch not in _ARCHITECTURES:
         raise NotEligible(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from surefoot.core.errors import ConfigError, DamagedModel, NotEligible
 from surefoot.core.types import Caps, RowClass
 from surefoot.targets.openvino import large_pages
+from surefoot.targets.openvino.claims import reading
 from surefoot.targets.openvino.layout import Layout, read_layout
 from surefoot.targets.openvino.names import MODEL_FILE, RECORD_FILE, is_exported, reason
 
@@ -47,9 +48,10 @@ def load(options: Options, folder: Path) -> OpenvinoTarget:
             f"cache_precision is {options.cache_precision}, and the cache of {folder} is kept outside OpenVINO, in 32"
             " bits; leave the option out, or export the model with --cache state"
         )
-    window = None if record else _window(config)
-    max_length = _max_length(options, record, config, window, folder)
-    vocab = layout.vocab or config.get("vocab_size")
+    with reading(folder):
+        window = None if record else _window(config)
+        max_length = _max_length(options, record, config, window, folder)
+        vocab = int(layout.vocab or config.get("vocab_size") or 0)
     if not vocab:
         raise NotEligible(f"{folder} does not say how large its vocabulary is, neither in its graph nor in config.json")
 
@@ -57,7 +59,7 @@ def load(options: Options, folder: Path) -> OpenvinoTarget:
     on_large_pages = options.large_pages and device == "CPU" and large_pages.available()
 
     def describe(compiled: Any) -> Caps:
-        return _caps(options, layout, compiled, record, int(vocab), max_length, on_large_pages)
+        return _caps(options, layout, compiled, record, vocab, max_length, on_large_pages)
 
     return OpenvinoTarget(graph, layout, device, runtime_settings(options), describe, window, on_large_pages)
 
@@ -127,12 +129,21 @@ def _read(path: Path) -> Mapping[str, Any]:
 def _read_graph(folder: Path) -> Any:
     import openvino as ov
 
+    file = folder / MODEL_FILE
+    if b"<net " not in _head(file):  # OpenVINO would ask its readers of other formats, which print what they think
+        raise DamagedModel(f"{file} cannot be read (it is no OpenVINO model); export or download it again")
     try:
-        return ov.Core().read_model(folder / MODEL_FILE)
+        return ov.Core().read_model(file)
     except RuntimeError as error:
-        raise DamagedModel(
-            f"{folder / MODEL_FILE} cannot be read ({reason(error)}); export or download it again"
-        ) from error
+        raise DamagedModel(f"{file} cannot be read ({reason(error)}); export or download it again") from error
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(4096)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def _window(config: Mapping[str, Any]) -> int | None:
@@ -164,6 +175,10 @@ def _max_length(
     if own is None and options.ctx_size is None:
         raise ConfigError(f"{folder} has no config.json that says how long its context is; give ctx_size")
     longest = min(own or options.ctx_size or 0, window or 2**31)
+    if longest < 2:
+        raise DamagedModel(
+            f"{folder} claims a context of {longest} tokens, and drafts need two at least: the files are damaged"
+        )
     if options.ctx_size is not None and options.ctx_size > longest:
         raise NotEligible(f"ctx_size is {options.ctx_size}, and the model in {folder} reads {longest} tokens at most")
     return options.ctx_size or longest

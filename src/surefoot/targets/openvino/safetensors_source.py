@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from surefoot.core.errors import ConfigError, DamagedModel, NotEligible
 from surefoot.core.types import Floats
+from surefoot.targets.openvino.claims import check_spec, reading
 from surefoot.targets.openvino.spec import FAMILIES, ModelSpec, rope_from_config
 
 _KINDS: dict[str, npt.DTypeLike] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
@@ -85,7 +86,15 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def spec_from_config(config: Mapping[str, Any], folder: Path) -> ModelSpec:
-    """The sizes in a transformers configuration. Raises: NotEligible for what the export cannot write."""
+    """The sizes in a transformers configuration.
+
+    Raises: NotEligible for what the export cannot write; DamagedModel for settings that mean nothing.
+    """
+    with reading(folder):
+        return check_spec(_read_spec(config, folder), folder)
+
+
+def _read_spec(config: Mapping[str, Any], folder: Path) -> ModelSpec:
     family = str(config.get("model_type"))
     if family not in FAMILIES:
         raise NotEligible(

@@ -85,8 +85,14 @@ def pieces(source: Source, name: str) -> Iterator[Floats]:
         yield source.rows(name, start, min(start + step, shape[0]))
 
 
+_LARGEST_HEAD = 65_536
+"""chosen: more than a hundred times the largest head of a published model (512), and nothing to reserve."""
+
+
 def plain_inv_freq(head_dim: int, theta: float) -> npt.NDArray[np.float64]:
-    """theta^(-2i/d). Source: arXiv 2104.09864, section 3.2.2."""
+    """theta^(-2i/d). Raises: ValueError for a size that no head has. Source: arXiv 2104.09864, section 3.2.2."""
+    if not 0 < head_dim <= _LARGEST_HEAD:
+        raise ValueError(f"heads of {head_dim} values")
     return np.float64(theta) ** -(np.arange(0, head_dim, 2, dtype=np.float64) / head_dim)
 
 
