@@ -31,10 +31,10 @@ class Bounds:
 
 
 class Block(NamedTuple):
-    """Rows to score. Shapes: ids and places (width,), of which the first `rows` count."""
+    """Rows to score, the first at position `start`. Shapes: ids (width,), of which the first `rows` count."""
 
     ids: Ids
-    places: npt.NDArray[np.int64]
+    start: int
     rows: int
     parents: tuple[int, ...] | None
 
@@ -42,6 +42,13 @@ class Block(NamedTuple):
     def width(self) -> int:
         """Rows that are computed, padding included."""
         return len(self.ids)
+
+    @property
+    def places(self) -> npt.NDArray[np.int64]:
+        """(width,) the position of each row in the text."""
+        if self.parents is None:
+            return np.arange(self.start, self.start + self.width)
+        return self.start + np.pad(depths(self.parents), (0, self.width - self.rows))
 
     def square(self) -> npt.NDArray[np.bool_]:
         """(width, width) which rows of the block each row sees."""
@@ -54,7 +61,7 @@ class Block(NamedTuple):
 
 def chain(ids: Ids, start: int) -> Block:
     """Tokens one after the other, the first at position `start`."""
-    return Block(ids, np.arange(start, start + len(ids)), len(ids), None)
+    return Block(ids, start, len(ids), None)
 
 
 def checked_block(
@@ -81,8 +88,7 @@ def checked_block(
     _check_ids(ids, bounds)
     _check_room(rows, start, bounds)
     links = None if parents is None else check_parents(parents, rows)
-    places = np.arange(start, start + wide) if links is None else start + np.pad(depths(links), (0, wide - rows))
-    return Block(ids if wide == rows else np.pad(ids, (0, wide - rows), mode="edge"), places, rows, links)
+    return Block(ids if wide == rows else np.pad(ids, (0, wide - rows), mode="edge"), start, rows, links)
 
 
 def check_prompt(ids: Ids, bounds: Bounds, length: int, tail: int) -> None:

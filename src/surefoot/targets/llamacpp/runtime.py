@@ -47,11 +47,12 @@ class Context:
         weakref.finalize(self, _free, weights, address)
         self._memory = self._fn.llama_get_memory(address)
         self._tokens = np.zeros(most_tokens, np.int32)
-        self._places = np.zeros(most_tokens, np.int32)
-        self._scored = np.zeros(most_tokens, np.int8)
-        self._batch = Batch(
-            token=self._tokens.ctypes.data, pos=self._places.ctypes.data, logits=self._scored.ctypes.data
-        )
+        # Nothing is written for where a block stands and which rows it wants: it is shown another part of these.
+        self._places = np.arange(self._fn.llama_n_ctx(address), dtype=np.int32)
+        self._scored = np.repeat(np.array([0, 1], np.int8), most_tokens)
+        self._first_place = self._places.ctypes.data
+        self._first_scored = self._scored.ctypes.data + most_tokens
+        self._batch = Batch(token=self._tokens.ctypes.data)
         self._views: dict[tuple[int, int], Floats] = {}
 
     def forward(self, ids: Ids, start: int, scored: int) -> Floats:
@@ -60,12 +61,11 @@ class Context:
         Raises: RuntimeError when llama.cpp fails.
         """
         n = len(ids)
+        batch = self._batch
         self._tokens[:n] = ids
-        self._places[:n] = np.arange(start, start + n, dtype=np.int32)
-        self._scored[: n - scored] = 0
-        self._scored[n - scored : n] = 1
-        self._batch.n_tokens = n
-        code = self._fn.llama_decode(self.address, self._batch)
+        batch.n_tokens, batch.pos = n, self._first_place + 4 * start
+        batch.logits = self._first_scored - (n - scored)
+        code = self._fn.llama_decode(self.address, batch)
         if code:
             raise RuntimeError(_MEANINGS.get(code, f"llama_decode gave {code}"))
         return self._rows(self._fn.llama_get_logits(self.address), scored)

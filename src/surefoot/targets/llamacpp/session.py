@@ -67,7 +67,7 @@ class LlamacppSession:
         rows, wide = asked.rows, max(asked.width, self._min_rows)
         logits = self._forward("extend", _padded(block, wide - rows), length + tail, wide)
         self._held = _Held(length, tail + rows)
-        return HeldScores(self, logits[:rows], rows, wide)
+        return HeldScores(self, logits if rows == wide else logits[:rows], rows, wide)
 
     def commit(self, keep: int | Sequence[int]) -> None:
         """Keep the first `keep` tail tokens."""

@@ -86,7 +86,7 @@ def _moved(shift: Callable[[OpenvinoSession], int]) -> AbstractContextManager[No
     good = OpenvinoSession._forward
 
     def forward(self: OpenvinoSession, operation: str, block: Block, scored: int) -> Any:
-        moved = block._replace(places=block.places + shift(self)) if operation == "extend" else block
+        moved = block._replace(start=block.start + shift(self)) if operation == "extend" else block
         return good(self, operation, moved, scored)
 
     return replaced(OpenvinoSession, "_forward", forward)
