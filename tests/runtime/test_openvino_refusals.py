@@ -268,6 +268,12 @@ def test_options_that_do_not_hold_are_refused(options: Any, words: str, whole: P
         build(Options(**options), whole)
 
 
+def test_a_cache_folder_that_cannot_be_made_is_refused(whole: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"cache folder .* cannot be made: .*; name another one"):
+        build(Options(cache_dir=str(tmp_path / "file" / "compiled")), whole)
+
+
 def test_a_context_beyond_the_model_is_not_eligible(whole: Path) -> None:
     with pytest.raises(NotEligible, match="256 tokens at most"):
         build(Options(ctx_size=257), whole)

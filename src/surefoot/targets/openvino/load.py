@@ -102,6 +102,13 @@ def _check_options(options: Options) -> None:
         raise ConfigError(f"ctx_size must be at least 2; got {options.ctx_size}")
     if options.activation_group < 0:
         raise ConfigError(f"activation_group must be 0 or a group length; got {options.activation_group}")
+    if options.cache_dir is not None:
+        try:
+            Path(options.cache_dir).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"the cache folder {options.cache_dir} cannot be made: {error.strerror}; name another one"
+            ) from error
 
 
 def _check_folder(folder: Path) -> None:
