@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import numpy as np
 from surefoot.core.eligibility import of_direction, of_recurrence, of_vocabulary
 from surefoot.core.errors import ConfigError, DamagedModel, NotEligible, TargetError
 from surefoot.core.types import Caps
+from surefoot.targets import large_pages
 from surefoot.targets.llamacpp.api import ERROR, Api, open_api
 from surefoot.targets.llamacpp.exactness import row_class
 from surefoot.targets.llamacpp.memory import check_memory
@@ -39,7 +41,9 @@ def load(options: Options, path: Path) -> LlamacppTarget:
     api = open_api(options.binding)
     on_cpu = options.gpu_layers == 0 or not api.fn.llama_supports_gpu_offload()
     chosen = choose(options, _tensor_types(api, path), on_cpu)
-    weights = Weights(api, _load(api, path, chosen.model_values())[0])
+    moves = on_cpu and chosen.repack and large_pages.available()
+    with large_pages.for_new_memory() if moves else nullcontext():  # rearranged weights; the others stay in the file
+        weights = Weights(api, _load(api, path, chosen.model_values())[0])
     _check_kind(weights, path)
     max_length = _max_length(options, weights, path)
     values = chosen.context_values(max_length)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from surefoot.core.errors import ConfigError, DamagedModel, NotEligible
 from surefoot.core.types import Caps, RowClass
-from surefoot.targets.openvino import large_pages
+from surefoot.targets import large_pages
 from surefoot.targets.openvino.claims import reading
 from surefoot.targets.openvino.layout import Layout, read_layout
 from surefoot.targets.openvino.names import MODEL_FILE, RECORD_FILE, is_exported, reason

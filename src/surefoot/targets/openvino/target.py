@@ -11,7 +11,7 @@ import numpy as np
 
 from surefoot.core.errors import NotEligible, TargetError
 from surefoot.core.types import Caps
-from surefoot.targets.openvino import large_pages
+from surefoot.targets import large_pages
 from surefoot.targets.openvino.layout import Layout, prepare
 from surefoot.targets.openvino.names import reason
 from surefoot.targets.openvino.runner import Runner

@@ -14,7 +14,8 @@ pytest.importorskip("torch", reason="torch is not installed, and it writes the m
 
 from openvino_tiny import expected_logits, tiny
 
-from surefoot.targets.openvino import Options, build, large_pages
+from surefoot.targets import large_pages
+from surefoot.targets.openvino import Options, build
 from surefoot.targets.openvino.export import export
 
 IDS = np.arange(3, 40, dtype=np.int32)
