@@ -40,6 +40,8 @@ from surefoot.policies.goodput.policy import GoodputPolicy
 from surefoot.policies.goodput.policy import Options as GoodputOptions
 
 STAIRCASE, OPENVINO = "m4max-30b-int4", "ov-stateful-fp32-smol-200"
+FREE = ("chat", "question")
+"""Workloads whose texts copy little from their prompts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +111,12 @@ def seconds(rounds: Sequence[Sequence[Any]], known: CostCurve) -> float:
 
 
 def report(rows: Sequence[Mapping[str, Any]]) -> str:
-    """By workload and arm: tokens per round, first guesses that held, rows by source, speed by plain on the curves."""
+    """By workload, on free text and on all, and by arm: tokens per round, first guesses that held, rounds by rows, and
+    speed by plain on the curves."""
     lines = []
-    names = dict.fromkeys(row["workload"] for row in rows)
-    for workload in (*names, "all"):
-        some = [row for row in rows if workload in (row["workload"], "all")]
+    names = tuple(dict.fromkeys(row["workload"] for row in rows))
+    for title, wanted in {**{name: (name,) for name in names}, "free text": FREE, "all": names}.items():
+        some = [row for row in rows if row["workload"] in wanted]
         for name in some[0]["rounds"]:
             every = [row["rounds"][name] for row in some]
             tokens = ratio([sum(each[4] + 1 for each in found), len(found)] for found in every)
@@ -127,8 +130,11 @@ def report(rows: Sequence[Mapping[str, Any]]) -> str:
                     known = curve(each)
                     plain = known.price(1, known.points[0].depth).seconds
                     speed = ratio([sum(e[4] + 1 for e in found) * plain, seconds(found, known)] for found in every)
-                    cells.append(f"speed {speed}")
-            lines.append(f"{workload:12}{name:45}{'   '.join(cells)}")
+                    lone = [row["rounds"][f"lookup alone, goodput on {each}"] for row in some]
+                    pairs = zip(lone, every, strict=True)
+                    more = ratio([seconds(alone, known), seconds(found, known)] for alone, found in pairs)
+                    cells.append(f"speed {speed}, by lookup alone {more}")
+            lines.append(f"{title:12}{name:50}{'   '.join(cells)}")
     return "\n".join(lines)
 
 
