@@ -44,6 +44,7 @@ _PROTOTYPES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "llama_model_get_vocab": (c_void_p, (c_void_p,)),
     "llama_model_n_ctx_train": (c_int32, (c_void_p,)),
     "llama_model_n_embd": (c_int32, (c_void_p,)),
+    "llama_model_n_embd_out": (c_int32, (c_void_p,)),
     "llama_model_n_layer": (c_int32, (c_void_p,)),
     "llama_model_n_head": (c_int32, (c_void_p,)),
     "llama_model_n_head_kv": (c_int32, (c_void_p,)),
@@ -65,6 +66,8 @@ _PROTOTYPES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "llama_memory_clear": (None, (c_void_p, c_bool)),
     "llama_decode": (c_int32, (c_void_p, Batch)),
     "llama_get_logits": (c_void_p, (c_void_p,)),
+    "llama_set_embeddings": (None, (c_void_p, c_bool)),
+    "llama_get_embeddings": (c_void_p, (c_void_p,)),
 }
 
 

@@ -18,6 +18,7 @@ from surefoot.targets.llamacpp.api import ERROR, Api, open_api
 from surefoot.targets.llamacpp.exactness import row_class
 from surefoot.targets.llamacpp.memory import check_memory
 from surefoot.targets.llamacpp.runtime import Weights
+from surefoot.targets.llamacpp.session import FINAL
 from surefoot.targets.llamacpp.settings import DEFAULT_LENGTH, Chosen, check_options, choose
 from surefoot.targets.llamacpp.target import LlamacppTarget
 
@@ -56,6 +57,8 @@ def load(options: Options, path: Path) -> LlamacppTarget:
         max_rows=min(chosen.max_rows, max_length),
         discipline="removal by position",
         can_pad=True,
+        # What some architectures give out is several streams side by side and not what enters the head.
+        tap_names=(FINAL,) if weights.hidden_size == weights.number("n_embd") else (),
         device="cpu" if on_cpu else "gpu",
         row_class=row_class(
             chosen,

@@ -19,6 +19,7 @@ class Weights:
     def __init__(self, api: Api, address: int) -> None:
         self.api, self.address = api, address
         self.vocab_size: int = api.fn.llama_vocab_n_tokens(api.fn.llama_model_get_vocab(address))
+        self.hidden_size: int = api.fn.llama_model_n_embd_out(address)
         weakref.finalize(self, api.fn.llama_model_free, address)
 
     def number(self, name: str) -> int:
@@ -53,7 +54,7 @@ class Context:
         self._first_place = self._places.ctypes.data
         self._first_scored = self._scored.ctypes.data + most_tokens
         self._batch = Batch(token=self._tokens.ctypes.data)
-        self._views: dict[tuple[int, int], Floats] = {}
+        self._views: dict[tuple[int, int, int], Floats] = {}
 
     def forward(self, ids: Ids, start: int, scored: int) -> Floats:
         """(scored, V) logits of the last rows, in the runtime's memory; `ids[0]` stands at position `start`.
@@ -68,7 +69,21 @@ class Context:
         code = self._fn.llama_decode(self.address, batch)
         if code:
             raise RuntimeError(_MEANINGS.get(code, f"llama_decode gave {code}"))
-        return self._rows(self._fn.llama_get_logits(self.address), scored)
+        return self._rows(self._fn.llama_get_logits(self.address), scored, self._weights.vocab_size)
+
+    def give_hidden(self, given: bool) -> None:
+        """Whether the next forwards give hidden states out, too: then they score every row, however few are wanted.
+
+        More rows than were reserved for logits would end the process.
+        """
+        self._fn.llama_set_embeddings(self.address, given)
+
+    def hidden(self, rows: int) -> Floats:
+        """(rows, D) what entered the head in the last forward, of `rows` tokens, in the runtime's memory.
+
+        Raises: RuntimeError when llama.cpp gave none.
+        """
+        return self._rows(self._fn.llama_get_embeddings(self.address), rows, self._weights.hidden_size)
 
     def cut(self, start: int) -> bool:
         """Remove every row from position `start` on; False when this kind of memory cannot."""
@@ -82,18 +97,19 @@ class Context:
     def threads(self) -> int:
         return int(self._fn.llama_n_threads(self.address))
 
-    def _rows(self, address: int | None, rows: int) -> Floats:
+    def _rows(self, address: int | None, rows: int, width: int) -> Floats:
         if address is None:
-            raise RuntimeError("llama.cpp gave no logits")
-        if (address, rows) not in self._views:
+            raise RuntimeError("llama.cpp gave no result")
+        key = (address, rows, width)
+        if key not in self._views:
             if len(self._views) > 256:
                 self._views.clear()
-            memory: Any = (ctypes.c_float * (rows * self._weights.vocab_size)).from_address(address)
+            memory: Any = (ctypes.c_float * (rows * width)).from_address(address)
             memory.context = self  # whoever holds the view keeps the memory
-            view: Floats = np.frombuffer(memory, np.float32).reshape(rows, self._weights.vocab_size)
+            view: Floats = np.frombuffer(memory, np.float32).reshape(rows, width)
             view.flags.writeable = False
-            self._views[address, rows] = view
-        return self._views[address, rows]
+            self._views[key] = view
+        return self._views[key]
 
 
 # Source: the comment at llama_decode in include/llama.h.

@@ -13,6 +13,10 @@ from surefoot.core.scores import HeldScores
 from surefoot.core.trees import kept_path
 from surefoot.core.types import Caps, Floats, Ids
 from surefoot.targets.llamacpp.runtime import Context
+from surefoot.targets.llamacpp.settings import MAX_ROWS
+
+FINAL = "final"
+"""The tap: what leaves the last norm. llama.cpp gives no other hidden state out."""
 
 
 class _Held(NamedTuple):
@@ -26,14 +30,20 @@ class LlamacppSession:
     """One sequence and its cache. Holds changing state; not for two threads at once."""
 
     def __init__(
-        self, context: Context, caps: Caps, chunk: int, min_rows: int, give_back: Callable[[Context], None]
+        self,
+        context: Context,
+        caps: Caps,
+        chunk: int,
+        min_rows: int,
+        tapped: bool,
+        give_back: Callable[[Context], None],
     ) -> None:
         """A prompt is read `chunk` tokens at a time, and a block computes `min_rows` rows at least.
 
-        `give_back` takes the context, whole, when the session is closed.
+        With `tapped`, scores have the tap `final`. `give_back` takes the context, whole, when the session is closed.
         """
         self._context, self._bounds, self._give_back = context, Bounds.of(caps), give_back
-        self._chunk, self._min_rows = chunk, min_rows
+        self._chunk, self._min_rows, self._tapped = chunk, min_rows, tapped
         self._held = _Held()
         # The cache holds no row from this position on. Set before a forward, so that it is true whatever becomes of it.
         self._written = 0
@@ -50,6 +60,7 @@ class LlamacppSession:
         self._check_open("prefill")
         length, tail = self._held
         check_prompt(ids, self._bounds, length, tail)
+        taps = {FINAL: self._hidden(ids, length)} if self._tapped else {}
         logits: Floats = np.zeros((0, 0), np.float32)
         for start in range(0, len(ids), self._chunk):
             part = ids[start : start + self._chunk]
@@ -57,7 +68,7 @@ class LlamacppSession:
             logits = self._forward("prefill", _padded(part, padding), length + start, self._min_rows)
             logits = logits[self._min_rows - padding - 1 :][:1]
         self._held = _Held(length + len(ids))
-        return HeldScores(self, logits, 1, 1)
+        return HeldScores(self, logits, 1, 1, taps)
 
     def extend(self, block: Ids, parents: Sequence[int] | None = None, width: int | None = None) -> HeldScores:
         """Scores of every token of `block`, appended to the provisional tail."""
@@ -65,9 +76,11 @@ class LlamacppSession:
         length, tail = self._held
         asked = checked_block(block, parents, width, self._bounds, length + tail, tail, after_tree=False)
         rows, wide = asked.rows, max(asked.width, self._min_rows)
-        logits = self._forward("extend", _padded(block, wide - rows), length + tail, wide)
+        hidden: list[Floats] | None = [] if self._tapped else None
+        logits = self._forward("extend", _padded(block, wide - rows), length + tail, wide, hidden)
         self._held = _Held(length, tail + rows)
-        return HeldScores(self, logits if rows == wide else logits[:rows], rows, wide)
+        taps = {FINAL: hidden[0][:rows]} if hidden else {}
+        return HeldScores(self, logits if rows == wide else logits[:rows], rows, wide, taps)
 
     def commit(self, keep: int | Sequence[int]) -> None:
         """Keep the first `keep` tail tokens."""
@@ -90,14 +103,38 @@ class LlamacppSession:
             context, self._context = self._context, None  # type: ignore[assignment]
             self._give_back(context)
 
-    def _forward(self, operation: str, ids: Ids, start: int, scored: int) -> Floats:
-        """Logits of the last `scored` rows of a block at position `start`; rows behind it are removed first."""
+    def _hidden(self, ids: Ids, length: int) -> Floats:
+        """(m, D) hidden states of a prompt behind `length` tokens, from forwards of their own.
+
+        Where llama.cpp gives hidden states out, it computes the logits of every row, so that no more rows are read at a
+        time than it reserves logits for. Prompts in other parts, and parts whose every row is scored, go through other
+        kernels: what is written to the cache here is removed, and the prompt is read as it is without a tap.
+        """
+        found: list[Floats] = []
+        for start in range(0, len(ids), MAX_ROWS):
+            part = ids[start : start + MAX_ROWS]
+            wide = max(len(part), self._min_rows)
+            shown: list[Floats] = []
+            self._forward("prefill", _padded(part, wide - len(part)), length + start, wide, shown)
+            found.append(shown[0][: len(part)].copy())
+        return np.concatenate(found)
+
+    def _forward(self, operation: str, ids: Ids, start: int, scored: int, hidden: list[Floats] | None = None) -> Floats:
+        """Logits of the last `scored` rows of a block at position `start`; rows behind it are removed first.
+
+        Their hidden states are added to `hidden`, for which every row must be scored.
+        """
         self.turn += 1
         try:
             if self._written > start:
                 self._cut(start)
             self._written = start + len(ids)
-            return self._context.forward(ids, start, scored)
+            if self._tapped:
+                self._context.give_hidden(hidden is not None)
+            logits = self._context.forward(ids, start, scored)
+            if hidden is not None:
+                hidden.append(self._context.hidden(scored))
+            return logits
         except RuntimeError as error:
             self._closed = True
             self._context = None  # type: ignore[assignment]

@@ -68,6 +68,8 @@ class Chosen:
             "n_ubatch": self.ubatch,
             "n_seq_max": 1,
             "n_outputs_max": MAX_ROWS,
+            # A hidden state for each token, also of a file that says they are to be summed up.
+            "pooling_type": 0,
             "n_threads": self.threads,
             "n_threads_batch": self.threads,
             "flash_attn_type": _FLASH[self.flash],

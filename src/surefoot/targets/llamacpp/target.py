@@ -34,15 +34,17 @@ class LlamacppTarget:
     def open(self, taps: Sequence[str] = ()) -> LlamacppSession:
         """A new empty session, on the cache of a closed one where there is one.
 
-        Raises: TargetError when there is no memory for another cache.
+        Raises: NotEligible for an unknown tap; TargetError when there is no memory for another cache.
         """
-        if taps:
-            raise NotEligible(f"this model has no tap {taps[0]!r}; the runtime llamacpp gives no hidden states out")
+        unknown = [name for name in taps if name not in self._caps.tap_names]
+        if unknown:
+            known = ", ".join(self._caps.tap_names) or "none"
+            raise NotEligible(f"this model has no tap {unknown[0]!r}; on llama.cpp it has {known}")
         with self._lock:
             context, self._idle = self._idle, None
         if context is None:
             context = self._new()
-        return LlamacppSession(context, self._caps, self._chunk, self._min_rows, self._keep)
+        return LlamacppSession(context, self._caps, self._chunk, self._min_rows, bool(taps), self._keep)
 
     def _new(self) -> Context:
         with self.weights.api.listening() as lines:
@@ -61,6 +63,7 @@ class LlamacppTarget:
         ) from failure
 
     def _keep(self, context: Context) -> None:
+        context.give_hidden(False)
         context.clear()
         with self._lock:
             self._idle = context
