@@ -50,22 +50,20 @@ class History:
     """The prompt and the accepted output. Holds changing state: one `push` per accepted token.
 
     A judge pushes every token it lets through before it looks at the next row, so that a processor sees the
-    accepted prefix and never a draft that was turned down. Tallies are built when first asked for.
+    accepted prefix and never a draft that was turned down. Tallies and the array are built when first asked for.
     """
 
     def __init__(self, prompt: Ids) -> None:
         self.n_prompt = len(prompt)
-        self._tokens = np.concatenate([prompt.astype(np.int32), np.zeros(256, np.int32)])
-        self._length = len(prompt)
+        self._tokens = prompt.astype(np.int32)
+        self._settled = len(prompt)
+        self._output_ids: list[int] = []
         self._context: Tally | None = None
         self._output: Tally | None = None
 
     def push(self, token: int) -> None:
         """Append one accepted output token."""
-        if self._length == len(self._tokens):
-            self._tokens = np.concatenate([self._tokens, np.zeros(self._length, np.int32)])
-        self._tokens[self._length] = token
-        self._length += 1
+        self._output_ids.append(token)
         if self._context is not None:
             self._context.add(token)
         if self._output is not None:
@@ -74,7 +72,7 @@ class History:
     def fork(self) -> History:
         """A copy to push guesses onto, in time proportional to its tokens."""
         twin = copy(self)
-        twin._tokens = self._tokens.copy()
+        twin._tokens, twin._output_ids = self._tokens.copy(), self._output_ids.copy()
         twin._context = None if self._context is None else self._context.fork()
         twin._output = None if self._output is None else self._output.fork()
         return twin
@@ -82,12 +80,18 @@ class History:
     @property
     def n_output(self) -> int:
         """Output tokens so far: the position of the next one, counted from 0."""
-        return self._length - self.n_prompt
+        return len(self._output_ids)
 
     @property
     def tokens(self) -> Ids:
         """(prompt + output,) a view; read it before the next push."""
-        return self._tokens[: self._length]
+        length = self.n_prompt + len(self._output_ids)
+        if length > len(self._tokens):
+            self._tokens = np.concatenate([self._tokens, np.zeros(length, np.int32)])
+        if self._settled < length:
+            self._tokens[self._settled : length] = self._output_ids[self._settled - self.n_prompt :]
+            self._settled = length
+        return self._tokens[:length]
 
     @property
     def context(self) -> Tally:

@@ -49,7 +49,7 @@ def generate(
         judged = clock()
         _, finish = limits.clip((root,), ceiling, ceiling_ends)
         drafter.begin(prompt, root, scores)
-        logprobs = _logprobs(scores, (0,), (root,), top_logprobs)
+        logprobs = None if top_logprobs is None else _logprobs(scores, (0,), (root,), top_logprobs)
         emitted = 1
         yield Round(
             (root,), 0, 0, 0, depth, 1, scores.width, "prefill", 0,
@@ -69,7 +69,7 @@ def generate(
             verdict = judge.judge(draft, scores, history)
             kept, finish = limits.clip(verdict.new_ids, ceiling - emitted, ceiling_ends)
             new_ids, path = verdict.new_ids[:kept], verdict.path[:kept]
-            logprobs = _logprobs(scores, path, new_ids, top_logprobs)
+            logprobs = None if top_logprobs is None else _logprobs(scores, path, new_ids, top_logprobs)
             judged = clock()
             session.commit(kept if parents is None else path)
             tail = False
@@ -118,9 +118,5 @@ def _block(root: int, draft: Draft) -> tuple[Ids, list[int] | None]:
     return block, None if draft.parents is None else [-1, *(draft.parents + 1).tolist()]
 
 
-def _logprobs(
-    scores: Scores, path: tuple[int, ...], ids: tuple[int, ...], top: int | None
-) -> tuple[TokenLogprob, ...] | None:
-    if top is None:
-        return None
+def _logprobs(scores: Scores, path: tuple[int, ...], ids: tuple[int, ...], top: int) -> tuple[TokenLogprob, ...]:
     return tuple(token_logprob(scores, row, token, top) for row, token in zip(path, ids, strict=True))

@@ -109,9 +109,15 @@ class _Bytes:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._shown_bytes = tokenizer.shown_bytes
         self._characters = codecs.getincrementaldecoder("utf-8")("replace")
+        self._unfinished = False
 
     def push(self, token_id: int) -> str:
-        return self._characters.decode(self._shown_bytes(token_id))
+        spelled = self._shown_bytes(token_id)
+        if spelled.isascii() and not self._unfinished:
+            return spelled.decode()
+        text = self._characters.decode(spelled)
+        self._unfinished = bool(self._characters.getstate()[0])
+        return text
 
     def provisional(self) -> str:
         return ""
