@@ -7,6 +7,9 @@
 The forward is timed where the runtime begins, by hooks on the module (hf), around llama_decode (llamacpp) or from
 start_async to the end of wait (openvino), so that all the rest counts as host: drafting, the arrays around the call,
 the argmax, judging, rollback, removing stale rows, decoding to text. Drafts off and on take turns on every prompt.
+
+The timers themselves run outside the forward and cold, so each prompt is also written without drafts under two layers
+of them: what the second layer adds to a round is what the first does, and is taken off.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -49,6 +52,7 @@ def inferences() -> Iterator[list[float]]:
 
     seconds: list[float] = []
     start, wait = InferRequest.start_async, InferRequest.wait
+    own_wait = vars(InferRequest).get("wait")  # by itself it is inherited
     begun = 0.0
 
     def timed_start(request: Any) -> None:
@@ -65,7 +69,10 @@ def inferences() -> Iterator[list[float]]:
         yield seconds
     finally:
         InferRequest.start_async = start
-        del InferRequest.wait  # it is inherited
+        if own_wait is None:
+            del InferRequest.wait
+        else:
+            InferRequest.wait = own_wait
 
 
 @contextmanager
@@ -110,12 +117,16 @@ def hooked(module: Any) -> Iterator[list[float]]:
         after.remove()
 
 
-def one_generation(model: surefoot.Model, prompt: str, name: str, tokens: int) -> dict[str, Any]:
-    """The rounds of one text with the forward and the wall clock of each; the prefill is left out."""
+def one_generation(model: surefoot.Model, prompt: str, name: str, tokens: int, layers: int = 1) -> dict[str, Any]:
+    """The rounds of one text with the forward and the wall clock of each, under so many layers of timers; the prefill
+    is left out."""
     wanted = {**CONFIGS[name], "max_tokens": tokens, "runtime": model.target.caps.backend, "plan": "off"}
     config = load_config(overrides={**wanted, "allow_near_ties": True})
     walls: list[float] = []
-    with forwards(model) as seconds, model.generate(prompt, config=config) as generation:
+    with ExitStack() as timers, model.generate(prompt, config=config) as generation:
+        seconds = timers.enter_context(forwards(model))  # the innermost layer
+        for _ in range(1, layers):
+            timers.enter_context(forwards(model))
         start = time.perf_counter()
         for round_, _ in generation.steps():
             now = time.perf_counter()
@@ -126,10 +137,11 @@ def one_generation(model: surefoot.Model, prompt: str, name: str, tokens: int) -
     forward_s = seconds[len(seconds) - len(wall_s) :]  # a long prompt takes several
     return {
         "drafts": name,
+        "layers": layers,
         "tokens": len(generation.ids),
         "rounds": len(wall_s),
         "rows": generation.stats().rows,
-        "host_share": 1 - sum(forward_s) / sum(wall_s),
+        "host_s": (sum(wall_s) - sum(forward_s)) / len(wall_s),
         "forward_median_s": median(forward_s),
         "forward_s": [round(s, 6) for s in forward_s],
         "wall_s": [round(s, 6) for s in wall_s],
@@ -154,13 +166,19 @@ def main() -> None:
         for name in order:
             row = one_generation(model, entry["prompt"], name, arguments.tokens)
             rows.append({"prompt": number, "workload": entry["workload"], **row})
+        row = one_generation(model, entry["prompt"], "off", arguments.tokens, layers=2)
+        rows.append({"prompt": number, "workload": entry["workload"], **row})
+    once, twice = ([row["host_s"] for row in rows if (row["drafts"], row["layers"]) == ("off", n)] for n in (1, 2))
+    timer_s = max(0.0, median([two - one for one, two in zip(once, twice, strict=True)]))
     for name in CONFIGS:
-        shares = [row["host_share"] for row in rows if row["drafts"] == name]
+        texts = [row for row in rows if row["drafts"] == name and row["layers"] == 1]
+        shares = [(row["host_s"] - timer_s) / (sum(row["wall_s"]) / row["rounds"] - timer_s) for row in texts]
         low, high = interval(shares)
-        forward = 1e3 * median([row["forward_median_s"] for row in rows if row["drafts"] == name])
         print(
             f"{name:<6} host share {100 * median(shares):.2f} % [{100 * low:.2f}, {100 * high:.2f}], median of "
-            f"{len(shares)} texts of {arguments.tokens} tokens; forward {forward:.1f} ms"
+            f"{len(shares)} texts of {arguments.tokens} tokens; forward "
+            f"{1e3 * median([row['forward_median_s'] for row in texts]):.1f} ms, host "
+            f"{1e6 * median([row['host_s'] for row in texts]):.0f} us a round with {1e6 * timer_s:.0f} of the timers"
         )
     write_record(
         arguments.out, f"seconds of forwards and of rounds, {arguments.model} on {arguments.runtime}", rows,
