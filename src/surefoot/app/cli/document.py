@@ -1,4 +1,4 @@
-"""Result dataclasses as JSON documents."""
+"""Result dataclasses and named tuples as JSON documents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def as_json(value: object) -> str:
-    """One JSON document of a dataclass, fields by name, a newline at its end.
+    """One JSON document of a dataclass or named tuple, fields by name, a newline at its end.
 
     JSON has no infinities: they become the texts "inf" and "-inf".
     """
@@ -21,6 +21,8 @@ def as_json(value: object) -> str:
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
         return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return _plain(value._asdict())
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, Set):
