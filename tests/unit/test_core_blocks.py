@@ -17,14 +17,14 @@ BOUNDS = Bounds(n_ids=50, max_length=20, max_rows=6, can_pad=True, can_tree=True
 
 def test_a_chain_stands_behind_what_is_there_and_is_padded_with_its_last_token() -> None:
     block = checked_block(as_ids([7, 8]), None, 4, BOUNDS, 10, 0, after_tree=False)
-    assert (block.ids.tolist(), block.places.tolist()) == ([7, 8, 8, 8], [10, 11, 12, 13])
+    assert (block.ids.tolist(), list(block.places)) == ([7, 8, 8, 8], [10, 11, 12, 13])
     assert (block.rows, block.width, block.parents) == (2, 4, None)
     assert block.square().tolist() == np.tri(4, dtype=bool).tolist()
 
 
 def test_rows_of_a_tree_stand_at_their_depth_and_see_their_ancestors() -> None:
     block = checked_block(as_ids([1, 2, 3]), [-1, -1, 0], 4, BOUNDS, 5, 0, after_tree=False)
-    assert block.places.tolist() == [5, 5, 6, 5]
+    assert list(block.places) == [5, 5, 6, 5]
     sees = [[0], [1], [0, 2], [3]]  # the last one is padding
     assert [np.flatnonzero(row).tolist() for row in block.square()] == sees
 

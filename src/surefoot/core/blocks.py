@@ -44,10 +44,10 @@ class Block(NamedTuple):
         return len(self.ids)
 
     @property
-    def places(self) -> npt.NDArray[np.int64]:
+    def places(self) -> range | npt.NDArray[np.int64]:
         """(width,) the position of each row in the text."""
         if self.parents is None:
-            return np.arange(self.start, self.start + self.width)
+            return range(self.start, self.start + len(self.ids))
         return self.start + np.pad(depths(self.parents), (0, self.width - self.rows))
 
     def square(self) -> npt.NDArray[np.bool_]:

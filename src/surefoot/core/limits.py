@@ -33,10 +33,11 @@ class Limits:
         """
         kept = min(len(new_ids), room)
         finish: Finish | None = room_ends if kept == room else None
-        for place, token in enumerate(new_ids[:kept]):
-            if token in self.stop_ids:
-                kept, finish = place + 1, "stop"
-                break
+        if not self.stop_ids.isdisjoint(new_ids):
+            stops = (place for place, token in enumerate(new_ids[:kept], 1) if token in self.stop_ids)
+            first = next(stops, None)
+            if first is not None:
+                kept, finish = first, "stop"
         if self.scan is not None:
             stopped = self.scan(new_ids[:kept])
             if stopped is not None:

@@ -43,6 +43,8 @@ def _row(logits: Floats, row: int) -> Floats:
 ON_HOST = Reader(_argmax, _row)
 """For arrays of numpy."""
 
+_STALE = "scores were read after their session's next prefill, extend, reset or close"
+
 _NO_TAPS: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -72,14 +74,16 @@ class HeldScores:
 
     def argmax(self) -> Ids:
         """(R,) int32, the first index among equals; only these integers are copied."""
-        self._check()
+        if self._session.turn != self._turn:
+            raise LawError(_STALE)
         if self._ids is None:
             self._ids = self._reader.argmax(self._logits)
         return self._ids
 
     def logits(self, row: int) -> Floats:
         """(V,) float32 on the host, read-only."""
-        self._check()
+        if self._session.turn != self._turn:
+            raise LawError(_STALE)
         if not 0 <= row < self.rows:
             raise LawError(f"row {row} of {self.rows} rows of scores")
         values = self._reader.row(self._logits, row)
@@ -88,11 +92,8 @@ class HeldScores:
 
     def tap(self, name: str) -> Any:
         """The hidden state `name`: (R, D), or (m, D) after a prefill, where the runtime holds it."""
-        self._check()
+        if self._session.turn != self._turn:
+            raise LawError(_STALE)
         if name not in self._taps:
             raise LawError(f"tap {name!r} was not asked for at open: {', '.join(self._taps) or 'none were'}")
         return self._taps[name]
-
-    def _check(self) -> None:
-        if self._session.turn != self._turn:
-            raise LawError("scores were read after their session's next prefill, extend, reset or close")

@@ -42,6 +42,9 @@ class TextStream:
         """How many of these ids are kept when a stop string is complete with one of them, else None."""
         if self._ended:
             raise LawError(f"{len(new_ids)} tokens were emitted after the text had ended")
+        if not self._stops:
+            self._ready.extend(map(self._speller.push, new_ids))
+            return None
         for i, token_id in enumerate(new_ids):
             if self._ends_with(token_id):
                 return i + 1
@@ -63,15 +66,14 @@ class TextStream:
             self._end(self._held + self._speller.rest())
             return True
         final = self._held + self._speller.push(token_id)
-        if self._stops:
-            text = final + self._speller.provisional()
-            starts = [start for start in (text.find(stop) for stop in self._stops) if start >= 0]
-            if starts:
-                self._end(text[: min(starts)])
-                return True
-            n_free = self._first_possible_stop(final)
-            final, self._held = final[:n_free], final[n_free:]
-        self._ready.append(final)
+        text = final + self._speller.provisional()
+        starts = [start for start in (text.find(stop) for stop in self._stops) if start >= 0]
+        if starts:
+            self._end(text[: min(starts)])
+            return True
+        n_free = self._first_possible_stop(final)
+        self._ready.append(final[:n_free])
+        self._held = final[n_free:]
         return False
 
     def _end(self, text: str) -> None:
@@ -107,15 +109,17 @@ class _Bytes:
     """Spells byte-level tokens. Holds changing state: the bytes of an unfinished character."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._shown_bytes = tokenizer.shown_bytes
+        self._shown = tokenizer.shown
         self._characters = codecs.getincrementaldecoder("utf-8")("replace")
         self._unfinished = False
 
     def push(self, token_id: int) -> str:
-        spelled = self._shown_bytes(token_id)
-        if spelled.isascii() and not self._unfinished:
-            return spelled.decode()
-        text = self._characters.decode(spelled)
+        shown = self._shown[token_id]
+        if isinstance(shown, str):
+            if not self._unfinished:
+                return shown
+            shown = shown.encode()
+        text = self._characters.decode(shown)
         self._unfinished = bool(self._characters.getstate()[0])
         return text
 

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Literal
 
 from surefoot.core.errors import ConfigError, DamagedModel, NotEligible
@@ -17,6 +17,9 @@ from surefoot.engine.models import ModelFiles
 
 Spelling = Literal["byte_level", "byte_fallback", "text"]
 """How tokens become text: each is bytes; some are one byte, as in <0xE4>; or only whole texts can be decoded."""
+
+_NO_BYTE = 0x100
+"""A code point that Latin-1 cannot encode."""
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
@@ -94,17 +97,20 @@ class Tokenizer:
         token = self._token(token_id)
         if self.spelling == "byte_level":
             try:
-                return bytes([self._byte_of_char[char] for char in token])
-            except KeyError:
+                return token.translate(self._byte_level).encode("latin-1")
+            except UnicodeEncodeError:
                 return token.encode()
         if self.is_byte(token_id):
             return bytes([int(token[3:5], 16)])
         return token.replace("\u2581", " ").encode()
 
     @cached_property
-    def shown_bytes(self) -> Callable[[int], bytes]:
-        """`token_bytes` of what `decode` does not leave out, remembered: texts repeat most of their tokens."""
-        return cache(lambda token_id: b"" if token_id in self.special_ids else self.token_bytes(token_id))
+    def shown(self) -> Mapping[int, str | bytes]:
+        """What each token adds to a text: a string where that is ASCII, so that nothing around it matters, else bytes.
+
+        Nothing where `decode` leaves it out. Remembered, since texts repeat most of their tokens.
+        """
+        return _Remembered(self.token_bytes, dict.fromkeys(self.special_ids, ""))
 
     def is_byte(self, token_id: int) -> bool:
         """Whether this token stands for one byte, as <0xE4> does where `spelling` is byte_fallback."""
@@ -143,17 +149,31 @@ class Tokenizer:
         return "byte_fallback" if "ByteFallback" in kinds else "text"
 
     @cached_property
-    def _byte_of_char(self) -> dict[str, int]:
-        """The byte behind each character of the byte-level alphabet."""
+    def _byte_level(self) -> dict[int, int]:
+        """For `str.translate`: the byte behind each character of the byte-level alphabet. What is not of the alphabet
+        goes where no byte is, whatever it was."""
         from transformers.convert_slow_tokenizer import bytes_to_unicode
 
         alphabet: Any = bytes_to_unicode
-        return {char: byte for byte, char in alphabet().items()}
+        return {**dict.fromkeys(range(256), _NO_BYTE), **{ord(char): byte for byte, char in alphabet().items()}}
 
     @cached_property
     def _backend(self) -> Any:
         """The tokenizers library's object, a tenth of the cost per call; None where transformers has only its own."""
         return getattr(self.library, "backend_tokenizer", None)
+
+
+class _Remembered(dict[int, str | bytes]):
+    """What `spell` gave for each id that was asked for. Holds changing state: grows with every new id."""
+
+    def __init__(self, spell: Callable[[int], bytes], known: Mapping[int, str | bytes]) -> None:
+        super().__init__(known)
+        self._spell = spell
+
+    def __missing__(self, token_id: int) -> str | bytes:
+        spelled = self._spell(token_id)
+        shown = self[token_id] = spelled.decode() if spelled.isascii() else spelled
+        return shown
 
 
 def load_tokenizer(files: ModelFiles) -> Tokenizer:

@@ -54,6 +54,7 @@ class Context:
         self._first_place = self._places.ctypes.data
         self._first_scored = self._scored.ctypes.data + most_tokens
         self._batch = Batch(token=self._tokens.ctypes.data)
+        self._shape = 0, 0  # tokens and scored rows that the batch says
         self._views: dict[tuple[int, int, int], Floats] = {}
 
     def forward(self, ids: Ids, start: int, scored: int) -> Floats:
@@ -63,9 +64,14 @@ class Context:
         """
         n = len(ids)
         batch = self._batch
-        self._tokens[:n] = ids
-        batch.n_tokens, batch.pos = n, self._first_place + 4 * start
-        batch.logits = self._first_scored - (n - scored)
+        if n == 1:
+            self._tokens[0] = ids[0]
+        else:
+            self._tokens[:n] = ids
+        batch.pos = self._first_place + 4 * start
+        if (n, scored) != self._shape:
+            batch.n_tokens, batch.logits = n, self._first_scored - (n - scored)
+            self._shape = n, scored
         code = self._fn.llama_decode(self.address, batch)
         if code:
             raise RuntimeError(_MEANINGS.get(code, f"llama_decode gave {code}"))
@@ -106,8 +112,8 @@ class Context:
                 self._views.clear()
             memory: Any = (ctypes.c_float * (rows * width)).from_address(address)
             memory.context = self  # whoever holds the view keeps the memory
+            # Writable, because numpy copies an array that is not before it looks for the largest value.
             view: Floats = np.frombuffer(memory, np.float32).reshape(rows, width)
-            view.flags.writeable = False
             self._views[key] = view
         return self._views[key]
 

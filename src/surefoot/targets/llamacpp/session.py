@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,13 +16,6 @@ from surefoot.targets.llamacpp.settings import MAX_ROWS
 
 FINAL = "final"
 """The tap: what leaves the last norm. llama.cpp gives no other hidden state out."""
-
-
-class _Held(NamedTuple):
-    """Committed tokens and tail rows. One value, so that both change at once."""
-
-    length: int = 0
-    tail: int = 0
 
 
 class LlamacppSession:
@@ -44,7 +36,7 @@ class LlamacppSession:
         """
         self._context, self._bounds, self._give_back = context, Bounds.of(caps), give_back
         self._chunk, self._min_rows, self._tapped = chunk, min_rows, tapped
-        self._held = _Held()
+        self._held = 0, 0  # committed tokens and tail rows: one value, so that both change at once
         # The cache holds no row from this position on. Set before a forward, so that it is true whatever becomes of it.
         self._written = 0
         self._closed = False
@@ -53,11 +45,12 @@ class LlamacppSession:
     @property
     def length(self) -> int:
         """Committed tokens."""
-        return self._held.length
+        return self._held[0]
 
     def prefill(self, ids: Ids) -> HeldScores:
         """Scores after the last of `ids`, which are appended and committed at once."""
-        self._check_open("prefill")
+        if self._closed:
+            raise closed("llamacpp", "prefill")
         length, tail = self._held
         check_prompt(ids, self._bounds, length, tail)
         taps = {FINAL: self._hidden(ids, length)} if self._tapped else {}
@@ -67,33 +60,37 @@ class LlamacppSession:
             padding = max(0, self._min_rows - len(part))
             logits = self._forward("prefill", _padded(part, padding), length + start, self._min_rows)
             logits = logits[self._min_rows - padding - 1 :][:1]
-        self._held = _Held(length + len(ids))
+        self._held = length + len(ids), 0
         return HeldScores(self, logits, 1, 1, taps)
 
     def extend(self, block: Ids, parents: Sequence[int] | None = None, width: int | None = None) -> HeldScores:
         """Scores of every token of `block`, appended to the provisional tail."""
-        self._check_open("extend")
+        if self._closed:
+            raise closed("llamacpp", "extend")
         length, tail = self._held
         asked = checked_block(block, parents, width, self._bounds, length + tail, tail, after_tree=False)
         rows, wide = asked.rows, max(asked.width, self._min_rows)
         hidden: list[Floats] | None = [] if self._tapped else None
-        logits = self._forward("extend", _padded(block, wide - rows), length + tail, wide, hidden)
-        self._held = _Held(length, tail + rows)
+        padded = block if rows == wide else _padded(block, wide - rows)
+        logits = self._forward("extend", padded, length + tail, wide, hidden)
+        self._held = length, tail + rows
         taps = {FINAL: hidden[0][:rows]} if hidden else {}
         return HeldScores(self, logits if rows == wide else logits[:rows], rows, wide, taps)
 
     def commit(self, keep: int | Sequence[int]) -> None:
         """Keep the first `keep` tail tokens."""
-        self._check_open("commit")
-        path = kept_path(keep, self._held.tail, None)
-        self._held = _Held(self._held.length + len(path))
+        if self._closed:
+            raise closed("llamacpp", "commit")
+        length, tail = self._held
+        self._held = length + len(kept_path(keep, tail, None)), 0
 
     def reset(self, keep: int = 0) -> None:
         """Drop the tail and all but the first `keep` committed tokens."""
-        self._check_open("reset")
-        check_reset(keep, self._held.length)
+        if self._closed:
+            raise closed("llamacpp", "reset")
+        check_reset(keep, self._held[0])
         self.turn += 1
-        self._held = _Held(keep)
+        self._held = keep, 0
 
     def close(self) -> None:
         """Give the cache back."""
@@ -150,10 +147,6 @@ class LlamacppSession:
             self._context.clear()
         elif not self._context.cut(start):
             raise RuntimeError("this model's memory does not let rows be removed")
-
-    def _check_open(self, operation: str) -> None:
-        if self._closed:
-            raise closed("llamacpp", operation)
 
 
 def _padded(ids: Ids, padding: int) -> Ids:

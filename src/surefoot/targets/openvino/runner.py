@@ -28,7 +28,7 @@ class Runner:
         self._taps = taps
         self._ids = np.zeros((1, 1), np.int64)
         self._positions = np.zeros((1, 1), np.int64)
-        self._rows = np.ones(1, np.int64)
+        self._rows, self._held_rows = np.ones(1, np.int64), 1
         self._logits: npt.NDArray[Any] | None = None
         self.slices = ROWS_INPUT in self._places
         self.renew()
@@ -45,28 +45,38 @@ class Runner:
         self._held_ids, self._held_logits = 0, 0
         self._id_tensors: tuple[Any, ...] | None = None
         self._logit_tensor: Any = None
-        self._held_mask: tuple[Any, Any] | None = None
+        self._held_line: npt.NDArray[Any] | None = None
+        self._line_tensor: Any = None
         self._running = False
         if self.slices:
             self._request.set_input_tensor(self._places[ROWS_INPUT], self._tensor(self._rows, shared_memory=True))
         if self._layout.has_beam:
             self._request.set_input_tensor(self._places["beam_idx"], self._tensor(np.zeros(1, np.int32)))
 
-    def forward(self, ids: Any, positions: Any, mask: npt.NDArray[Any], rows: int) -> Floats:
+    def forward(self, ids: Any, positions: Any, mask: npt.NDArray[Any], rows: int, used: int | None = None) -> Floats:
         """(rows, V) float32 of the last `rows` ids, a view that the next forward overwrites.
 
-        Shapes: ids and positions (n,); mask as the graph reads it: (1, past + n) int64, or bool (1, 1, n, past + n),
-        or (n, staged + n) where the caller keeps the cache.
+        Shapes: ids and positions (n,); mask as the graph reads it: bool (1, 1, n, past + n), or (n, staged + n) where
+        the caller keeps the cache; with `used`, a line (1, capacity) int64 of which the first `used` = past + n count,
+        read where it lies, so that showing the same line again costs little.
         """
         self._wait()
         n = len(ids)
         request = self._request
         if n != self._held_ids:
             self._hold(n)
-        self._ids[0, :n] = ids
-        self._positions[0, :n] = positions
-        self._rows[0] = rows
-        self._show(mask)
+        if n == 1:
+            self._ids[0, 0], self._positions[0, 0] = ids[0], positions[0]
+        else:
+            self._ids[0, :n] = ids
+            self._positions[0, :n] = positions
+        if rows != self._held_rows:
+            self._rows[0] = self._held_rows = rows
+        if used is None:
+            self._held_line = None
+            request.set_input_tensor(self._mask_place, self._tensor(mask, shared_memory=True))
+        else:
+            self._show(mask, used)
         lent = self._lend(rows) if self._logits is not None else None
         # A forward on a thread of the runtime's own is faster than on the caller's: studies/openvino-baseline.md.
         self._running = True
@@ -90,18 +100,13 @@ class Runner:
             self._request.wait()
             self._running = False
 
-    def _show(self, mask: npt.NDArray[Any]) -> None:
-        """Let the runtime read this mask. One that is the beginning of the line shown before is only made longer."""
-        line = mask.base if len(mask) == 1 and mask.ndim == 2 else None
-        if line is None or line.ndim != 2:
-            self._held_mask = None
-            self._request.set_input_tensor(self._mask_place, self._tensor(mask, shared_memory=True))
-            return
-        if self._held_mask is None or self._held_mask[0] is not line:
-            self._held_mask, tensor = None, self._tensor(line, shared_memory=True)
-            self._request.set_input_tensor(self._mask_place, tensor)
-            self._held_mask = (line, tensor)
-        self._held_mask[1].shape = mask.shape
+    def _show(self, line: npt.NDArray[Any], used: int) -> None:
+        """Let the runtime read the first `used` places of this line."""
+        if self._held_line is not line:
+            self._held_line, self._line_tensor = None, self._tensor(line, shared_memory=True)
+            self._request.set_input_tensor(self._mask_place, self._line_tensor)
+            self._held_line = line
+        self._line_tensor.shape = (1, used)
 
     def _lend(self, rows: int) -> Floats:
         """(rows, V) memory of ours that the runtime writes its logits to, which saves asking where they are."""

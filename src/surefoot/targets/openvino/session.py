@@ -12,7 +12,7 @@ from surefoot.core.blocks import Block, Bounds, chain, check_prompt, check_reset
 from surefoot.core.errors import SurefootError
 from surefoot.core.scores import HeldScores
 from surefoot.core.trees import kept_path
-from surefoot.core.types import Caps, Floats, Ids
+from surefoot.core.types import Caps, Floats, Ids, as_ids
 from surefoot.targets.openvino.failures import failed
 from surefoot.targets.openvino.runner import Runner
 from surefoot.targets.openvino.slots import Slots
@@ -26,10 +26,10 @@ class OpenvinoSession:
 
     def __init__(self, runner: Runner, caps: Caps, window: int | None, done: Callable[[Runner], None]) -> None:
         """`done` takes the runner back, its cache cleared, when the session is closed in a known state."""
-        self._runner, self._caps, self._window, self._done = runner, caps, window, done
-        self._bounds = Bounds.of(caps)
+        self._runner, self._window, self._done = runner, window, done
+        self._bounds, self._trees = Bounds.of(caps), caps.can_tree
         self._slots = Slots()
-        self._tokens = np.zeros(256, np.int32)
+        self._tokens: list[int] = []  # committed and provisional ones, to make the cache again
         self._length = 0
         self._parents: tuple[int, ...] | None = None
         # A forward, or a removal of stale rows, has begun and not come back: what the cache holds is not known.
@@ -58,14 +58,13 @@ class OpenvinoSession:
         tail, after_tree = len(self._slots.tail), self._parents is not None
         asked = checked_block(block, parents, width, self._bounds, self._length + tail, tail, after_tree)
         self._remember(block)
-        wide = asked.width
+        rows, wide = asked.rows, asked.width
         logits = self._forward("extend", asked, wide)
-        if wide > asked.rows:
-            logits = logits[: asked.rows]
-        taps = self._runner.taps(asked.rows)
+        if wide > rows:
+            logits = logits[:rows]
         self._parents = asked.parents
         self._torn = False
-        return HeldScores(self, logits, asked.rows, wide, taps)
+        return HeldScores(self, logits, rows, wide, self._runner.taps(rows))
 
     def commit(self, keep: int | Sequence[int]) -> None:
         """Keep the first `keep` tail tokens, or those on the path `keep`."""
@@ -73,8 +72,7 @@ class OpenvinoSession:
         path = kept_path(keep, len(self._slots.tail), self._parents)
         self._torn = True
         if self._parents is not None:  # the tokens of a chain stand where they belong
-            kept = self._tokens[self._length + np.array(path, np.intp)]
-            self._tokens[self._length : self._length + len(path)] = kept
+            self._tokens[self._length :] = [self._tokens[self._length + row] for row in path]
         self._slots.commit(path)
         self._length += len(path)
         self._parents = None
@@ -136,7 +134,8 @@ class OpenvinoSession:
         logits: Floats = np.zeros((0, 0), np.float32)
         stop = self._length + count
         for start in range(self._length, stop, size):
-            logits = self._forward("prefill", chain(self._tokens[start : min(start + size, stop)], start), 1)
+            part = as_ids(self._tokens[start : min(start + size, stop)])
+            logits = self._forward("prefill", chain(part, start), 1)
             self._slots.tail.clear()
             for name, hidden in self._runner.taps().items():
                 taps.setdefault(name, []).append(hidden.copy())
@@ -145,24 +144,26 @@ class OpenvinoSession:
     def _forward(self, operation: str, block: Block, scored: int) -> Floats:
         """Logits of the last `scored` rows. Leaves `_torn` set: the caller clears it once the result is kept."""
         self.turn += 1
-        width = block.width
+        rows, width = block.rows, block.width
         if self._window is not None and self._slots.used + width > self._window and self._slots.stale:
             self._remove_stale()
         self._torn = True
-        self._slots.append(block.rows, width)
-        mask: npt.NDArray[Any] = self._slots.line()
-        if self._caps.can_tree:
-            mask = self._tree_mask(mask[:, :-width], block)
+        self._slots.append(rows, width)
         try:
-            logits = self._runner.forward(block.ids, block.places, mask, scored)
+            if self._trees:
+                mask = self._tree_mask(self._slots.line[:, : self._slots.used - width], block)
+                logits = self._runner.forward(block.ids, block.places, mask, scored)
+            else:
+                line, used = self._slots.line, self._slots.used
+                logits = self._runner.forward(block.ids, block.places, line, scored, used)
         except SurefootError:
             self.close()
             raise
         except Exception as error:
             self.close()
             raise failed(operation, error, ids=(width,), cache=(self._slots.used - width,)) from error
-        if width > block.rows:
-            self._slots.hide(width - block.rows)
+        if width > rows:
+            self._slots.hide(width - rows)
         return logits
 
     def _tree_mask(self, before: npt.NDArray[np.int64], block: Block) -> npt.NDArray[np.bool_]:
@@ -182,7 +183,5 @@ class OpenvinoSession:
 
     def _remember(self, ids: Ids) -> None:
         """Note the tokens behind the tail, so that the cache can be made again."""
-        start = self._length + len(self._slots.tail)
-        if start + len(ids) > len(self._tokens):
-            self._tokens = np.resize(self._tokens, 2 * (start + len(ids)))
-        self._tokens[start : start + len(ids)] = ids
+        del self._tokens[self._length + len(self._slots.tail) :]
+        self._tokens += ids.tolist()

@@ -61,9 +61,10 @@ class Slots:
         """Every slot that is not stale, in order."""
         return np.flatnonzero(self._mask[0, : self.used])
 
+    @property
     def line(self) -> npt.NDArray[np.int64]:
-        """(1, used) int64, 1 where a slot may be seen."""
-        return self._mask[:, : self.used]
+        """(1, capacity) int64, 1 where a slot may be seen, `used` of them in use."""
+        return self._mask
 
     def removal_pays(self) -> bool:
         """Whether carrying the stale rows has cost by now what removing them costs.

@@ -54,9 +54,9 @@ def window_shifted() -> AbstractContextManager[None]:
     def commit(self: LlamacppSession, keep: int | Sequence[int]) -> None:
         before, tail = self._held
         good(self, keep)
-        dropped = tail - (self._held.length - before)
+        dropped = tail - (self.length - before)
         if dropped:
-            _move(self._context, dropped, self._held.length - 1, -dropped)
+            _move(self._context, dropped, self.length - 1, -dropped)
 
     return replaced(LlamacppSession, "commit", commit)
 
@@ -103,10 +103,10 @@ def _after_commits(
     def commit(self: LlamacppSession, keep: int | Sequence[int]) -> None:
         before, tail = self._held
         good(self, keep)
-        kept = self._held.length - before
+        kept = self.length - before
         if when(tail, kept):
             # What was turned down goes first, as the next forward would have it.
-            self._context.cut(self._held.length)
+            self._context.cut(self.length)
             fault(self, before, kept)
             # Faults that decode move on what scores are valid for; a loop reads the root's row no more.
 
