@@ -41,7 +41,8 @@ def test_text_goes_to_stdout_and_one_line_to_stderr(tiny: Path, plain: dict[str,
     assert done.out == plain["text"]
     (line,) = done.err.splitlines()
     assert line.startswith("surefoot: 40 tokens, ")
-    for word in ("tok/s", "rounds", "rows", "accepted per round", "host", "finish length", "ngram/additive", "greedy"):
+    words = ("tok/s", "rounds", "rows", "accepted per round", "host", "finish length", "greedy")
+    for word in (*words, "ngram/additive, rows identical"):
         assert word in line
 
 
@@ -200,7 +201,9 @@ def test_logprobs_without_json_follow_the_text(tiny: Path, plain: dict[str, Any]
 def test_near_ties_are_allowed_by_a_word_and_then_mentioned(tiny: Path) -> None:
     options = ("-p", "x", "--max-tokens", 3, "--set", "runtime.dtype=bfloat16", "--allow-near-ties")
     done = generate(tiny, *options, runtime=HF)
-    assert "near ties allowed" in done.err
+    assert "ngram/additive, near ties allowed" in done.err
+    off = generate(tiny, *options[:-1], "--drafts", "off", runtime=HF)
+    assert "near ties" not in off.err
 
 
 def test_a_reader_that_leaves_ends_it_quietly(tiny: Path) -> None:

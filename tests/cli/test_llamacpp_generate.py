@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_run import surefoot
+from cli_run import assert_refused, surefoot
 
 import tiny_gguf
+from surefoot.app.cli.errors import NOT_ELIGIBLE
 from surefoot.engine.config import load_config
 from surefoot.engine.generator import load
 from surefoot.lab.gates.writing import plain
@@ -22,6 +23,8 @@ ARGUMENTS = (
     "--runtime", "llamacpp", "--threads", 1, "--allow-near-ties", "--raw", "--json", "-p", PROMPT,
     "--max-tokens", N_TOKENS,
 )  # fmt: skip
+
+TEXT = ("--runtime", "llamacpp", "--threads", 1, "--raw", "-p", "stairs", "--max-tokens", 4)
 
 
 def document(file: Path, *options: object) -> dict[str, Any]:
@@ -44,6 +47,26 @@ def test_every_family(family: str, tmp_path: Path) -> None:
     assert found["ids"] == without_drafts(file)
     assert found["model"]["runtime"] == "llamacpp"
     assert found["stats"]["evaluated"] > 0
+
+
+def test_the_line_says_that_quantised_rows_are_identical(tmp_path: Path) -> None:
+    file = tiny_gguf.write(tmp_path / "tiny.gguf", kind="Q8_0", context=256)
+    built_for = document(file)["model"]["settings"]["built_for"].split(",")
+    if "AVX2" not in built_for or "AMX_INT8" in built_for:
+        pytest.skip("nothing is claimed of rows on this library: it was not built for AVX2 or AVX-512")
+    done = surefoot("generate", file, *TEXT)
+    assert done.code == 0, done.err
+    assert "ngram/additive, rows identical; greedy." in done.err
+
+
+def test_near_ties_are_refused_by_class_and_allowed_once(tmp_path: Path) -> None:
+    file = tiny_gguf.write(tmp_path / "tiny.gguf", kind="F16")
+    refused = surefoot("generate", file, *TEXT)
+    assert_refused(refused, NOT_ELIGIBLE, "rows are near-tie", "allow it once with --allow-near-ties")
+    allowed = surefoot("generate", file, *TEXT, "--allow-near-ties")
+    assert allowed.code == 0, allowed.err
+    assert "ngram/additive, near ties allowed; greedy." in allowed.err
+    assert surefoot("generate", file, *TEXT).code == NOT_ELIGIBLE
 
 
 def test_shards(tmp_path: Path) -> None:

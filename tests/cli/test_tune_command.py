@@ -122,10 +122,10 @@ def test_generate_says_which_plan_it_uses(tiny: Path, cache: Path) -> None:
     plan, summary = done.err.splitlines()
     assert plan.startswith(f"surefoot: plan {document(cache)['path']} (of ")
     assert "draft lengths by goodput, by the clock too" in plan
-    assert "; ngram/goodput; greedy." in summary
+    assert "; ngram/goodput, rows identical; greedy." in summary
     off = write(tiny, env, "--plan", "off")
     assert off.out == done.out
-    assert "; ngram/additive; greedy." in off.err
+    assert "; ngram/additive, rows identical; greedy." in off.err
     assert "surefoot: plan " not in off.err
     assert "ngram/fixed" in write(tiny, env, "--policy", "fixed").err.splitlines()[1]
     plain = write(tiny, env, "--drafts", "off")

@@ -312,8 +312,8 @@ class Model:
                 f"the text{found}; choose other settings, or --drafts off."
             )
         raise NotEligible(
-            f"on {caps.backend} ({settings}) drafts may change the text where the two likeliest tokens nearly "
-            f"tie{found}; accept that with --allow-near-ties, choose exact settings, or --drafts off."
+            f"on {caps.backend} ({settings}) rows are near-tie: drafts may change the text where the two likeliest "
+            f"tokens nearly tie{found}; allow it once with --allow-near-ties, choose exact settings, or --drafts off."
         )
 
 

@@ -12,7 +12,7 @@ from surefoot.app.cli.command import Commands, Context, add_model, begin, finish
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from surefoot.core.types import Round
+    from surefoot.core.types import Round, RowClass
     from surefoot.engine.config import Config
     from surefoot.engine.generator import Generation, Model
     from surefoot.engine.stats import Stats
@@ -75,8 +75,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
         elif config.top_logprobs is not None:
             _write_logprobs(model, generation, context)
         if stats.output_tokens or not interrupted:
-            near_ties = model.allows_near_ties() and model.row_class != "identical"
-            context.console.note(summary(generation, config, near_ties, interrupted))
+            context.console.note(summary(generation, config, model.row_class, interrupted))
         elif interrupted:
             context.console.note("interrupted before the first token.")
     return errors.INTERRUPTED if interrupted else errors.GOOD
@@ -155,10 +154,11 @@ def _write_logprobs(model: Model, generation: Generation, context: Context) -> N
         context.console.note(f"{token.logprob:9.3f} {spelled(token.id)!r}{'   of' if others else ''}{others}")
 
 
-def summary(generation: Generation, config: Config, near_ties: bool, interrupted: bool = False) -> str:
-    """The line of statistics. near_ties: drafts may swap tokens that nearly tie."""
+def summary(generation: Generation, config: Config, row_class: RowClass, interrupted: bool = False) -> str:
+    """The line of statistics. row_class: of the model's rows, which drafts rest on; those on any other are refused."""
     stats = generation.stats()
-    drafts = "drafts off" if config.drafts.name == "off" else f"{config.drafts.name}/{generation.policy.name}"
+    rows = "rows identical" if row_class == "identical" else "near ties allowed"
+    drafts = "drafts off" if config.drafts.name == "off" else f"{config.drafts.name}/{generation.policy.name}, {rows}"
     ending = "interrupted" if interrupted else f"finish {stats.finish}"
     parts = [
         f"{stats.output_tokens} tokens, {stats.tokens_per_second:.1f} tok/s",
@@ -166,7 +166,7 @@ def summary(generation: Generation, config: Config, near_ties: bool, interrupted
         f"host {100 * stats.host_share:.1f} %",
         *([f"{stats.stalls} stalled forwards, {stats.stalled_s:.2f} s lost"] if stats.stalls else []),
         ending,
-        drafts + (", near ties allowed" if near_ties and config.drafts.name != "off" else ""),
+        drafts,
         "greedy" if generation.seed is None else f"seed {generation.seed}",
         *([_lossy(config, stats)] if _is_lossy(config) else []),
     ]
