@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from cli_run import assert_refused, surefoot
 
+import tiny_gguf
 from surefoot.app.cli.errors import NOT_ELIGIBLE
 from surefoot.engine import generator
 
@@ -46,3 +48,28 @@ def test_auto_goes_on_to_a_runtime_that_reads_the_files(tiny: Path, monkeypatch:
     model = generator.load(str(tiny), cache_dir=tiny / "cache")
     assert model.target.caps.backend == "hf"
     assert [line.partition(":")[0] for line in model.passed_over] == ["llamacpp"]
+
+
+GGUF = ("--raw", "-p", "The stair has steps, the stair", "--max-tokens", 4)
+
+
+@pytest.mark.parametrize("family", ["gemma", "phi3"])
+def test_a_gguf_that_openvino_cannot_read_runs_on_llama_cpp(family: str, tmp_path: Path, cache: dict[str, str]) -> None:
+    pytest.importorskip("xllamacpp", reason="the runtime that reads it: pip install 'surefoot[llamacpp]'")
+    file = tiny_gguf.write(tmp_path / "any.gguf", family, context=256)
+    done = surefoot("generate", file, *GGUF, "--json", "--allow-near-ties", env=cache)
+    assert done.code == 0, done
+    assert json.loads(done.out)["model"]["runtime"] == "llamacpp"
+    passed_over, line = done.err.splitlines()
+    assert passed_over.startswith("surefoot: passed over openvino: ")
+    assert f"holds a '{family}' model; the OpenVINO export reads GGUF files of llama" in passed_over
+    assert "ngram/additive, near ties allowed" in line
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+def test_a_gguf_that_openvino_can_read_runs_there(family: str, tmp_path: Path, cache: dict[str, str]) -> None:
+    file = tiny_gguf.write(tmp_path / "any.gguf", family, context=256)
+    done = surefoot("generate", file, *GGUF, "--json", env=cache)
+    assert done.code == 0, done
+    assert json.loads(done.out)["model"]["runtime"] == "openvino"
+    assert "passed over" not in done.err

@@ -13,7 +13,8 @@ pytest.importorskip("torch", reason="torch is not installed, and it writes the m
 
 from openvino_tiny import tiny
 
-from surefoot.core.errors import ConfigError
+import tiny_gguf
+from surefoot.core.errors import ConfigError, NotEligible
 from surefoot.engine import models
 from surefoot.engine.conversion import openvino_folder
 from surefoot.targets.openvino import export
@@ -86,3 +87,13 @@ def test_a_failure_that_is_not_a_race_is_still_one(folder: Path) -> None:
     (folder / "model.safetensors").write_bytes(b"nonsense, not weights")
     with pytest.raises(ConfigError, match="damaged"):
         openvino_folder(files, folder.parent / "cache", "fp16")
+
+
+def test_a_family_is_refused_before_its_tokenizer_is_read(tmp_path: Path) -> None:
+    """Reading a large one takes seconds, and `auto` goes on to another runtime: one that is broken goes unseen."""
+    file = tiny_gguf.write(
+        tmp_path / "any.gguf", "gemma3", change=lambda writer: writer.kv_data[0].pop("tokenizer.ggml.model")
+    )
+    files = models.resolve(str(file), tmp_path)
+    with pytest.raises(NotEligible, match="holds a 'gemma3' model; the OpenVINO export reads GGUF files of llama"):
+        openvino_folder(files, tmp_path / "cache", "auto")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from surefoot.core.errors import ConfigError, NotEligible
+from surefoot.engine.gguf_header import read_header
 from surefoot.engine.models import ModelFiles, identity
 from surefoot.engine.tokenizer import load_tokenizer
 
@@ -58,8 +59,14 @@ def export_openvino(
     """The report of writing the model and its tokenizer as an OpenVINO folder at `out`, whole or not at all."""
     try:
         from surefoot.targets.openvino.export import export
+        from surefoot.targets.openvino.gguf_source import check_fields
     except ImportError as error:
         raise NotEligible(f"{error.name or error} is needed to export: pip install 'surefoot[openvino]'.") from error
+    if files.format == "gguf":
+        # Before the tokenizer and the gguf package read the file, which takes both of them seconds where the vocabulary
+        # is large: on the way to a runtime that can run it, nobody should wait for that.
+        headers = [read_header(path) for path in files.weights]
+        check_fields(headers[0].metadata, {tensor.name for header in headers for tensor in header.tensors}, files.path)
     chosen, kind = choose_weights(files, weights), choose_cache(cache)
     return export(files.path, out, chosen, cache=kind, extra_files=_tokenizer_files(files), progress=progress)
 
