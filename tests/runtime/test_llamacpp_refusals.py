@@ -49,25 +49,50 @@ def renamed(source: Path, out: Path, old: bytes, new: bytes) -> Path:
     return out
 
 
-def mamba(path: Path) -> Path:
-    """A state-space model of one layer, in the form that llama.cpp reads."""
-    width, inner, state, rank, conv = 64, 128, 16, 4, 4
-    writer: Any = gguf.GGUFWriter(path, "mamba")
+def recurrent(path: Path, architecture: str) -> Path:
+    """A model with a recurrent state, in the form that llama.cpp reads.
+
+    Mamba's only layer has one, and so has the first of a hybrid's two, of which the second is attention.
+    """
+    width, inner, state, rank, conv, heads = 64, 128, 16, 4, 4, 4
+    hybrid = architecture != "mamba"
+    writer: Any = gguf.GGUFWriter(path, architecture)
     for add, value in (
-        (writer.add_context_length, 64), (writer.add_embedding_length, width), (writer.add_block_count, 1),
-        (writer.add_feed_forward_length, 0), (writer.add_head_count, 0), (writer.add_ssm_conv_kernel, conv),
-        (writer.add_ssm_inner_size, inner), (writer.add_ssm_state_size, state), (writer.add_ssm_time_step_rank, rank),
-        (writer.add_layer_norm_rms_eps, 1e-5),
+        (writer.add_context_length, 64), (writer.add_embedding_length, width),
+        (writer.add_block_count, 2 if hybrid else 1), (writer.add_feed_forward_length, inner if hybrid else 0),
+        (writer.add_head_count, heads if hybrid else 0), (writer.add_head_count_kv, [0, heads] if hybrid else 0),
+        (writer.add_ssm_conv_kernel, conv), (writer.add_ssm_inner_size, inner), (writer.add_ssm_state_size, state),
+        (writer.add_ssm_time_step_rank, rank), (writer.add_layer_norm_rms_eps, 1e-5),
+        (writer.add_shortconv_l_cache, conv),
     ):  # fmt: skip
         add(value)
     n_vocab = tiny_gguf.add_vocabulary(writer, "llama")
-    shapes = {
-        "token_embd.weight": (n_vocab, width), "output_norm.weight": (width,), "blk.0.attn_norm.weight": (width,),
-        "blk.0.ssm_in.weight": (2 * inner, width), "blk.0.ssm_conv1d.weight": (inner, conv),
-        "blk.0.ssm_conv1d.bias": (inner,), "blk.0.ssm_x.weight": (rank + 2 * state, inner),
-        "blk.0.ssm_dt.weight": (inner, rank), "blk.0.ssm_dt.bias": (inner,), "blk.0.ssm_a": (inner, state),
-        "blk.0.ssm_d": (inner,), "blk.0.ssm_out.weight": (width, inner),
-    }  # fmt: skip
+    norm = "token_embd_norm.weight" if architecture == "lfm2" else "output_norm.weight"
+    shapes: dict[str, tuple[int, ...]] = {"token_embd.weight": (n_vocab, width), norm: (width,)}
+    shapes |= {"blk.0.attn_norm.weight": (width,)}
+    if architecture == "lfm2":
+        shapes |= {
+            "blk.0.shortconv.conv.weight": (width, conv), "blk.0.shortconv.in_proj.weight": (3 * width, width),
+            "blk.0.shortconv.out_proj.weight": (width, width), "blk.1.attn_q_norm.weight": (width // heads,),
+            "blk.1.attn_k_norm.weight": (width // heads,),
+        }  # fmt: skip
+    else:
+        shapes |= {
+            "blk.0.ssm_in.weight": (2 * inner, width), "blk.0.ssm_conv1d.weight": (inner, conv),
+            "blk.0.ssm_conv1d.bias": (inner,), "blk.0.ssm_x.weight": (rank + 2 * state, inner),
+            "blk.0.ssm_dt.weight": (inner, rank), "blk.0.ssm_dt.bias": (inner,), "blk.0.ssm_a": (inner, state),
+            "blk.0.ssm_d": (inner,), "blk.0.ssm_out.weight": (width, inner),
+        }  # fmt: skip
+    if architecture == "jamba":
+        shapes |= {
+            f"blk.0.ssm_{part}_norm.weight": (size,) for part, size in (("dt", rank), ("b", state), ("c", state))
+        }
+    if hybrid:
+        shapes |= {f"blk.1.attn_{part}.weight": (width, width) for part in ("q", "k", "v", "output")}
+        shapes |= {"blk.1.attn_norm.weight": (width,)}
+        for layer in (0, 1):
+            shapes |= {f"blk.{layer}.ffn_norm.weight": (width,), f"blk.{layer}.ffn_down.weight": (width, inner)}
+            shapes |= {f"blk.{layer}.ffn_{part}.weight": (inner, width) for part in ("gate", "up")}
     for name, shape in shapes.items():
         writer.add_tensor(name, np.full(shape, -0.1, np.float32))
     for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
@@ -132,9 +157,11 @@ def test_free_memory_is_what_the_system_says(tmp_path: Path) -> None:
     assert memory.available_bytes(tmp_path / "none") is None
 
 
-def test_a_recurrent_state(tmp_path: Path) -> None:
-    file = mamba(tmp_path / "mamba.gguf")
-    refused(NotEligible, "recurrent state cannot drop rejected tokens", lambda: build(Options(threads=1), file))
+@pytest.mark.parametrize("architecture", ["mamba", "jamba", "lfm2"])
+def test_a_recurrent_state(architecture: str, tmp_path: Path) -> None:
+    file = recurrent(tmp_path / "tiny.gguf", architecture)
+    words = rf"\({architecture}\) cannot be used for drafts: its recurrent state cannot drop rejected tokens"
+    refused(NotEligible, words, lambda: build(Options(threads=1), file))
 
 
 @pytest.mark.parametrize(
