@@ -203,6 +203,7 @@ def check_identities(case: Case, rounds: Sequence[Round]) -> None:
         assert round_.rows == round_.drafted + 1 <= round_.width
         assert round_.depth == len(case.prompt) + emitted - 1
         assert 0 <= round_.accepted <= round_.evaluated
+        assert len(round_) == len(Round._fields)
         assert len(round_.new_ids) - round_.accepted in ((0, 1) if round_.finish == "stop" else (1,))
         emitted += len(round_.new_ids)
     assert all(round_.finish is None for round_ in rounds[:-1])

@@ -131,7 +131,7 @@ def commits(more: int) -> Any:
 
     def commit(self: LlamacppSession, keep: int | Sequence[int]) -> None:
         n = (keep if isinstance(keep, int) else len(keep)) + more
-        good(self, n if 0 <= n <= self._held.tail else keep)
+        good(self, n if 0 <= n <= self._held[1] else keep)
 
     return commit
 

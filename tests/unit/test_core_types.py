@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from surefoot.core.errors import ConfigError, LawError
+from surefoot.core.history import History
 from surefoot.core.judge import make_judge
 from surefoot.core.sampling import Sampling
-from surefoot.core.types import Draft, Round, as_ids
+from surefoot.core.types import EMPTY_DRAFT, Draft, Round, Verdict, as_ids
+from surefoot.targets.toy import Options as ToyOptions
+from surefoot.targets.toy import ToyTarget
 
 THREE = as_ids([1, 2, 3])
 
@@ -49,3 +52,13 @@ def test_evaluated_is_what_was_not_cut() -> None:
 def test_an_unknown_judge_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match="no judge called 'mach'; the judges are match, ratio, tolerant"):
         make_judge("mach", Sampling())
+
+
+@pytest.mark.parametrize("judge", ["match", "ratio", "tolerant"])
+def test_a_round_without_a_draft_gets_a_whole_verdict(judge: str) -> None:
+    prompt = as_ids([1, 2])
+    scores, history = ToyTarget(ToyOptions(order=1)).open().prefill(prompt), History(prompt)
+    verdict = make_judge(judge, Sampling()).judge(EMPTY_DRAFT, scores, history)
+    assert verdict == Verdict((int(scores.argmax()[0]),), (0,))
+    assert verdict.lossy == ()
+    assert history.tokens.tolist() == [1, 2, *verdict.new_ids]

@@ -11,6 +11,7 @@ from typing import Any
 import gguf_files
 import pytest
 import tiny_tokenizers
+from tokenizers import AddedToken
 from transformers import AutoTokenizer
 
 from surefoot.core.errors import ConfigError, NotEligible
@@ -184,6 +185,13 @@ def test_the_bytes_of_single_tokens(folder_tokenizer: Tokenizer) -> None:
     byte_level = tiny_tokenizers.build("byte_level")
     joined = b"".join(byte_level.token_bytes(i) for i in byte_level.encode("a \u4f60\U0001f642!"))
     assert joined == "a \u4f60\U0001f642!".encode()
+
+
+def test_an_added_token_is_text_where_its_characters_are_no_bytes() -> None:
+    """U+00A0 is a byte in Latin-1, and no letter of the byte-level alphabet."""
+    tokenizer = tiny_tokenizers.build("byte_level")
+    tokenizer.library.add_tokens([AddedToken("a\u00a0b", special=False, normalized=False)])
+    assert tokenizer.token_bytes(tokenizer.library.convert_tokens_to_ids("a\u00a0b")) == "a\u00a0b".encode()
 
 
 def test_a_prompt_that_is_not_text(folder_tokenizer: Tokenizer) -> None:

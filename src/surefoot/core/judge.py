@@ -128,13 +128,13 @@ class MatchJudge:
 
     sampling: Sampling
     sampler: Sampler
-    _likeliest: bool = field(init=False, repr=False)
+    _takes_argmax: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_likeliest", self.sampling.greedy and not self.sampling.edits_logits)
+        object.__setattr__(self, "_takes_argmax", self.sampling.greedy and not self.sampling.edits_logits)
 
     def pick(self, scores: Scores, row: int, history: History) -> int:
-        token = int(scores.argmax()[row]) if self._likeliest else self._chooser(scores, history)(row)
+        token = int(scores.argmax()[row]) if self._takes_argmax else self._chooser(scores, history)(row)
         history.push(token)
         return token
 

@@ -135,7 +135,7 @@ class Policy(Protocol):
         ...
 
     def cut(self, draft: Draft) -> int:
-        """How many of the drafted tokens to score, now that the draft is seen."""
+        """How many of the drafted tokens to score, now that the draft is seen; not asked about an empty one."""
         ...
 
     def learn(self, round: Round) -> None:

@@ -109,12 +109,14 @@ class _Bytes:
     """Spells byte-level tokens. Holds changing state: the bytes of an unfinished character."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._shown = tokenizer.shown
+        self._known, self._shown = tokenizer.known, tokenizer.shown
         self._characters = codecs.getincrementaldecoder("utf-8")("replace")
         self._unfinished = False
 
     def push(self, token_id: int) -> str:
-        shown = self._shown[token_id]
+        shown = self._known.get(token_id)
+        if shown is None:
+            shown = self._shown(token_id)
         if isinstance(shown, str):
             if not self._unfinished:
                 return shown

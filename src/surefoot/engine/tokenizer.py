@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -104,13 +104,16 @@ class Tokenizer:
             return bytes([int(token[3:5], 16)])
         return token.replace("\u2581", " ").encode()
 
-    @cached_property
-    def shown(self) -> Mapping[int, str | bytes]:
-        """What each token adds to a text: a string where that is ASCII, so that nothing around it matters, else bytes.
+    def shown(self, token_id: int) -> str | bytes:
+        """What a token adds to a text, noted in `known`: a string where that is ASCII, else bytes."""
+        spelled = self.token_bytes(token_id)
+        shown = self.known[token_id] = spelled.decode() if spelled.isascii() else spelled
+        return shown
 
-        Nothing where `decode` leaves it out. Remembered, since texts repeat most of their tokens.
-        """
-        return _Remembered(self.token_bytes, dict.fromkeys(self.special_ids, ""))
+    @cached_property
+    def known(self) -> dict[int, str | bytes]:
+        """What `shown` gave so far, since texts repeat most of their tokens; "" for what `decode` leaves out."""
+        return dict.fromkeys(self.special_ids, "")
 
     def is_byte(self, token_id: int) -> bool:
         """Whether this token stands for one byte, as <0xE4> does where `spelling` is byte_fallback."""
@@ -161,19 +164,6 @@ class Tokenizer:
     def _backend(self) -> Any:
         """The tokenizers library's object, a tenth of the cost per call; None where transformers has only its own."""
         return getattr(self.library, "backend_tokenizer", None)
-
-
-class _Remembered(dict[int, str | bytes]):
-    """What `spell` gave for each id that was asked for. Holds changing state: grows with every new id."""
-
-    def __init__(self, spell: Callable[[int], bytes], known: Mapping[int, str | bytes]) -> None:
-        super().__init__(known)
-        self._spell = spell
-
-    def __missing__(self, token_id: int) -> str | bytes:
-        spelled = self._spell(token_id)
-        shown = self[token_id] = spelled.decode() if spelled.isascii() else spelled
-        return shown
 
 
 def load_tokenizer(files: ModelFiles) -> Tokenizer:

@@ -70,6 +70,7 @@ class Context:
             self._tokens[:n] = ids
         batch.pos = self._first_place + 4 * start
         if (n, scored) != self._shape:
+            self._shape = 0, 0  # an interrupt in between leaves nothing that is taken for said
             batch.n_tokens, batch.logits = n, self._first_scored - (n - scored)
             self._shape = n, scored
         code = self._fn.llama_decode(self.address, batch)
@@ -89,7 +90,9 @@ class Context:
 
         Raises: RuntimeError when llama.cpp gave none.
         """
-        return self._rows(self._fn.llama_get_embeddings(self.address), rows, self._weights.hidden_size)
+        view = self._rows(self._fn.llama_get_embeddings(self.address), rows, self._weights.hidden_size).view()
+        view.flags.writeable = False
+        return view
 
     def cut(self, start: int) -> bool:
         """Remove every row from position `start` on; False when this kind of memory cannot."""
@@ -112,7 +115,7 @@ class Context:
                 self._views.clear()
             memory: Any = (ctypes.c_float * (rows * width)).from_address(address)
             memory.context = self  # whoever holds the view keeps the memory
-            # Writable, because numpy copies an array that is not before it looks for the largest value.
+            # Writable: numpy 2.4 copies an array that is not before it looks for the largest value.
             view: Floats = np.frombuffer(memory, np.float32).reshape(rows, width)
             self._views[key] = view
         return self._views[key]

@@ -56,9 +56,9 @@ class Runner:
     def forward(self, ids: Any, positions: Any, mask: npt.NDArray[Any], rows: int, used: int | None = None) -> Floats:
         """(rows, V) float32 of the last `rows` ids, a view that the next forward overwrites.
 
-        Shapes: ids and positions (n,); mask as the graph reads it: bool (1, 1, n, past + n), or (n, staged + n) where
-        the caller keeps the cache; with `used`, a line (1, capacity) int64 of which the first `used` = past + n count,
-        read where it lies, so that showing the same line again costs little.
+        Shapes: ids and positions (n,); mask as the graph reads it: (1, past + n) int64, or bool (1, 1, n, past + n),
+        or (n, staged + n) where the caller keeps the cache. With `used` it is a longer line (1, capacity) int64, of
+        which the first `used` = past + n count; it is read where it lies, so that showing it again costs little.
         """
         self._wait()
         n = len(ids)

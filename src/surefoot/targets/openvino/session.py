@@ -151,10 +151,10 @@ class OpenvinoSession:
         self._slots.append(rows, width)
         try:
             if self._trees:
-                mask = self._tree_mask(self._slots.line[:, : self._slots.used - width], block)
+                mask = self._tree_mask(self._slots.line()[:, : self._slots.used - width], block)
                 logits = self._runner.forward(block.ids, block.places, mask, scored)
             else:
-                line, used = self._slots.line, self._slots.used
+                line, used = self._slots.line(), self._slots.used
                 logits = self._runner.forward(block.ids, block.places, line, scored, used)
         except SurefootError:
             self.close()

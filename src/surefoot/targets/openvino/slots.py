@@ -61,7 +61,6 @@ class Slots:
         """Every slot that is not stale, in order."""
         return np.flatnonzero(self._mask[0, : self.used])
 
-    @property
     def line(self) -> npt.NDArray[np.int64]:
         """(1, capacity) int64, 1 where a slot may be seen, `used` of them in use."""
         return self._mask

@@ -36,7 +36,7 @@ def lost_early_rows() -> AbstractContextManager[None]:
 
     def line(self: Slots) -> npt.NDArray[np.int64]:
         shown = good(self).copy()
-        shown[:, : max(0, shown.shape[1] - len(self.tail) - _KEPT)] = 0
+        shown[:, : max(0, self.used - len(self.tail) - _KEPT)] = 0
         return shown
 
     return _in_extend(lambda session: replaced(Slots, "line", line))
