@@ -150,6 +150,30 @@ def test_a_cache_that_does_not_fit(llama: Path, monkeypatch: pytest.MonkeyPatch)
     )
 
 
+def test_rearranged_weights_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The matrices of two layers and the head are 1.3 million weights of 4.5 bits."""
+    file = tiny_gguf.write(tmp_path / "tiny.gguf", kind="Q4_0", width=256)
+    rearranged = build(Options(threads=1), file)
+    if "REPACK" not in rearranged.caps.settings["built_for"]:
+        pytest.skip("this library rearranges no weights")
+    assert rearranged.caps.settings["repack"] == "on"
+    monkeypatch.setattr(memory, "available_bytes", lambda: 500_000)
+    refused(
+        TargetError,
+        r"tiny\.gguf that llama\.cpp would rearrange do not fit .*need 0\.7 MB and 0\.5 MB are free\): .* repack off",
+        lambda: build(Options(threads=1, repack="on"), file),
+    )
+    as_stored = build(Options(threads=1), file)
+    assert as_stored.caps.settings["repack"] == "off"
+    assert as_stored.caps.settings == build(Options(threads=1, repack="off"), file).caps.settings
+
+
+def test_weights_that_stay_in_the_file_need_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tiny_gguf.write(tmp_path / "tiny.gguf", kind="F16", width=256)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 500_000)
+    assert build(Options(threads=1, repack="on"), file).caps.settings["repack"] == "on"
+
+
 def test_free_memory_is_what_the_system_says(tmp_path: Path) -> None:
     info = tmp_path / "meminfo"
     info.write_text("MemTotal: 9 kB\nMemAvailable:   2048 kB\n", encoding="ascii")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from ctypes import c_bool, c_char_p, c_int32, c_size_t, c_uint32, c_void_p
+from ctypes import c_bool, c_char_p, c_float, c_int32, c_size_t, c_uint32, c_void_p
 from functools import cache
 from typing import Any
 
@@ -19,6 +19,7 @@ WARN, ERROR = 3, 4
 """Levels of log lines. Source: enum ggml_log_level in ggml/include/ggml.h."""
 
 _LogCallback = ctypes.CFUNCTYPE(None, ctypes.c_int, c_char_p, c_void_p)
+_ProgressCallback = ctypes.CFUNCTYPE(c_bool, c_float, c_void_p)
 
 
 class Batch(ctypes.Structure):
@@ -97,10 +98,15 @@ class Api:
         self.fn.llama_backend_init()
         self.fn.llama_log_set(self._callback, None)
 
-    def load_model(self, path: str, values: Mapping[str, int]) -> int | None:
-        """The address of a loaded model; None when it cannot be loaded."""
+    def load_model(self, path: str, values: Mapping[str, int], fits: Callable[[], bool] = lambda: True) -> int | None:
+        """The address of a loaded model; None when it cannot be loaded.
+
+        `fits` is asked before weights are read, when llama.cpp has said how large its buffers are; False ends it there.
+        """
+        asked = _ProgressCallback(lambda progress, _: progress > 0 or fits())
         params = self.fn.llama_model_default_params()
-        put(params, self.door.model_params, values)
+        address_of_asked = ctypes.cast(asked, c_void_p).value or 0
+        put(params, self.door.model_params, {**values, "progress_callback": address_of_asked})
         address: int | None = self.fn.llama_model_load_from_file(os.fsencode(path), params)
         return address
 
@@ -119,17 +125,15 @@ class Api:
 
     @contextmanager
     def listening(self) -> Iterator[list[tuple[int, str]]]:
-        """What llama.cpp logs meanwhile, by level; at other times nothing is kept, and never is anything printed."""
+        """What llama.cpp has logged so far, by level; at other times nothing is kept, and never is anything printed."""
         with self._listening:
-            self._lines.clear()
+            self._lines = []
             self._hears = True
             self.fn.llama_log_set(self._callback, None)  # anew: a server in this process takes the log for itself
-            lines: list[tuple[int, str]] = []
             try:
-                yield lines
+                yield self._lines
             finally:
                 self._hears = False
-                lines.extend(self._lines)
 
     def _hear(self, level: int, text: bytes, _: object) -> None:
         if self._hears:

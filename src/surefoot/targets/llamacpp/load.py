@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from surefoot.core.types import Caps
 from surefoot.targets import large_pages
 from surefoot.targets.llamacpp.api import ERROR, Api, open_api
 from surefoot.targets.llamacpp.exactness import row_class
-from surefoot.targets.llamacpp.memory import check_memory
+from surefoot.targets.llamacpp.memory import check_memory, shortage
 from surefoot.targets.llamacpp.runtime import Weights
 from surefoot.targets.llamacpp.session import FINAL
 from surefoot.targets.llamacpp.settings import DEFAULT_LENGTH, Chosen, check_options, choose
@@ -34,6 +35,9 @@ _SCALINGS = ("none", "linear", "yarn", "longrope")
 """Kinds of rotary scaling; at any other llama.cpp ends the process. Source: LLAMA_ROPE_SCALING_TYPES in
 src/llama-model.cpp, and tried as above."""
 
+_REARRANGE = "rearrange"
+"""The operation of an error for which loading weights as they are stored helps."""
+
 
 def load(options: Options, path: Path) -> LlamacppTarget:
     """The target for the GGUF model at `path`, loaded and tried out on two tokens."""
@@ -42,9 +46,7 @@ def load(options: Options, path: Path) -> LlamacppTarget:
     api = open_api(options.binding)
     on_cpu = options.gpu_layers == 0 or not api.fn.llama_supports_gpu_offload()
     chosen = choose(options, _tensor_types(api, path), on_cpu)
-    moves = on_cpu and chosen.repack and large_pages.available()
-    with large_pages.for_new_memory() if moves else nullcontext():  # rearranged weights; the others stay in the file
-        weights = Weights(api, _load(api, path, chosen.model_values())[0])
+    weights, chosen = _weights(api, path, chosen, options.repack == "auto")
     _check_kind(weights, path)
     max_length = _max_length(options, weights, path)
     values = chosen.context_values(max_length)
@@ -126,19 +128,50 @@ def _fatal_claims(header: Weights) -> Iterator[tuple[str, str]]:
         yield f"attention.layer_norm_rms_epsilon {epsilon}", "0 or more"
 
 
+def _weights(api: Api, path: Path, chosen: Chosen, or_as_stored: bool) -> tuple[Weights, Chosen]:
+    """The loaded model, and with which settings: `or_as_stored`, weights stay in the file that do not fit beside it."""
+    moves = chosen.on_cpu and chosen.repack and large_pages.available()
+    try:
+        with large_pages.for_new_memory() if moves else nullcontext():  # rearranged weights; others stay in the file
+            return Weights(api, _load(api, path, chosen.model_values())[0]), chosen
+    except TargetError as error:
+        if not or_as_stored or error.operation != _REARRANGE:
+            raise
+    as_stored = replace(chosen, repack=False)
+    return Weights(api, _load(api, path, as_stored.model_values())[0]), as_stored
+
+
 def _load(api: Api, path: Path, values: Mapping[str, int]) -> tuple[int, list[str]]:
-    """The address of a loaded model, and what llama.cpp said of it."""
+    """The address of a loaded model, and what llama.cpp said of it.
+
+    Raises: TargetError, its operation _REARRANGE where weights that llama.cpp rearranges do not fit into memory.
+    """
+    missing = ""
+
+    def fits() -> bool:
+        nonlocal missing
+        missing = shortage(text for _, text in lines)
+        return not missing
+
     with api.listening() as lines:
-        address = api.load_model(str(path), values)
+        address = api.load_model(str(path), values, fits)
     if address is None:
-        raise _refusal(path, [text for level, text in lines if level >= ERROR and text])
+        raise _refusal(path, [text for level, text in lines if level >= ERROR and text], missing)
     return address, [text for _, text in lines]
 
 
-def _refusal(path: Path, lines: Sequence[str]) -> DamagedModel | NotEligible | TargetError:
-    """The error for what llama.cpp says when it cannot load a file."""
+def _refusal(path: Path, lines: Sequence[str], missing: str) -> DamagedModel | NotEligible | TargetError:
+    """The error for what llama.cpp says when it cannot load a file. missing: the memory that it was not let take."""
     told = [re.sub(r"^(\w+: |error loading model[\w ]*: )+", "", line) for line in lines]
     said = "; ".join(line for line in told if "failed to load model" not in line) or "it gives no reason"
+    # Source of the words: load_tensors in src/llama-model.cpp, and the names of the buffers that ggml-cpu copies into.
+    if missing or re.search(r"unable to allocate (CPU_|AMX)", said):
+        return TargetError(
+            f"the weights of {path} that llama.cpp would rearrange do not fit into memory ({missing or said}): leave "
+            "them in the file with repack off",
+            backend="llamacpp",
+            operation=_REARRANGE,
+        )
     if match := re.search(r"unknown model architecture: '([^']*)'", said):
         return NotEligible(
             f"llama.cpp does not know the architecture {match[1]} of {path}: install a newer binding, or use a model "

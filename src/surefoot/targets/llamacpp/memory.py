@@ -1,7 +1,9 @@
-"""Whether the cache fits: llama.cpp takes it at once, and Linux kills a process that takes too much."""
+"""Whether cache and copied weights fit: llama.cpp takes them at once, and Linux kills a process that takes too much."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from surefoot.core.errors import TargetError
@@ -14,11 +16,25 @@ def check_memory(weights: Weights, tokens: int, chosen: Chosen) -> None:
     needed, free = cache_bytes(weights, tokens, chosen), available_bytes()
     if free is not None and needed > free:
         raise TargetError(
-            f"a cache of {tokens} tokens needs {needed / 1e9:.1f} GB and {free / 1e9:.1f} GB are free: "
-            "give a smaller ctx_size",
+            f"a cache of {tokens} tokens needs {_told(needed)} and {_told(free)} are free: give a smaller ctx_size",
             backend="llamacpp",
             operation="open",
         )
+
+
+def shortage(said: Iterable[str]) -> str:
+    """What rearranged weights need and what is free; nothing where they fit, or the system does not say.
+
+    `said`: by llama.cpp, once it has taken its buffers and before it fills them.
+    """
+    needed, free = rearranged_bytes(said), available_bytes()
+    return "" if free is None or needed <= free else f"they need {_told(needed)} and {_told(free)} are free"
+
+
+def rearranged_bytes(said: Iterable[str]) -> int:
+    """Bytes of the weights that llama.cpp copies in another order, by its own words: those it does not map."""
+    found = (re.search(r"\b(?:CPU_(?!Mapped)\w+|AMX) model buffer size = +([\d.]+) MiB", text) for text in said)
+    return int(sum(float(match[1]) for match in found if match) * 2**20)
 
 
 def cache_bytes(weights: Weights, tokens: int, chosen: Chosen) -> int:
@@ -37,3 +53,7 @@ def available_bytes(meminfo: Path = Path("/proc/meminfo")) -> int | None:
         return None
     found = [line.split() for line in lines if line.startswith("MemAvailable:")]
     return int(found[0][1]) * 1024 if found else None
+
+
+def _told(n_bytes: int) -> str:
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 10**8 else f"{n_bytes / 1e6:.1f} MB"
