@@ -88,10 +88,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weights", default="fp16", choices=("fp16", "int8", "int4"))
     parser.add_argument("--tokens", type=int, default=128, help="output tokens per text")
-    parser.add_argument("--pairs", type=int, default=5, help="pairs per row")
+    parser.add_argument("--pairs", type=int, default=6, help="pairs per row")
     parser.add_argument("--out", type=Path, help="where the record goes")
     arguments = parser.parse_args()
-    common = {"runtime": "openvino", "weights": arguments.weights, "max_tokens": arguments.tokens}
+    common = {"runtime": "openvino", "weights": arguments.weights, "max_tokens": arguments.tokens, "plan": "off"}
     model = surefoot.load("smollm2-135m", **common)
     off = load_config(overrides={**common, "drafts": "off"})
     ways = {f"fixed {k}": {"policy": "fixed", "draft_len": k} for k in LENGTHS} | {"additive": {"policy": "additive"}}
