@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ import pytest
 
 from surefoot.core.errors import CapacityError, ConfigError, LawError, NotEligible, TargetError
 from surefoot.core.types import as_ids
-from surefoot.targets.hf import PLUGIN, Options
+from surefoot.targets.hf import PLUGIN, Options, cache
+from surefoot.targets.hf.session import HfSession
+from surefoot.testing.conformance import check_target
 
 pytest.importorskip("torch", reason="the transformers target needs torch")
 pytest.importorskip("transformers", reason="the transformers target needs transformers")
@@ -556,3 +559,58 @@ class TestFaults:
         handle.remove()
         assert hooks_of(torch_model) == before
         assert session.prefill(as_ids([1, 2])).tap("layer.0").shape == (2, 32)
+
+
+def commits(more: int, patch: pytest.MonkeyPatch) -> None:
+    """A commit that keeps one row more of the tail than it was asked to, or one less."""
+    good = HfSession.commit
+
+    def commit(self: HfSession, keep: int | Sequence[int]) -> None:
+        n = (keep if isinstance(keep, int) else len(keep)) + more
+        good(self, n if 0 <= n <= self._kept.tail else keep)
+
+    patch.setattr(HfSession, "commit", commit)
+
+
+def cuts(more: int, patch: pytest.MonkeyPatch) -> None:
+    """A cut that leaves one row more in the cache than it was asked to, or one less; what is counted stays right."""
+    good = cache.truncate
+    patch.setattr(cache, "truncate", lambda layers, length: good(layers, max(0, length + more)))
+
+
+def moves(more: int, patch: pytest.MonkeyPatch) -> None:
+    """The kept path of a tree, one row too far on in the cache, or too far back."""
+    good = cache.gather
+    patch.setattr(cache, "gather", lambda layers, start, path, index: good(layers, start + more, path, index))
+
+
+def resets(more: int, patch: pytest.MonkeyPatch) -> None:
+    """A reset to one row more than it was asked to, or one less."""
+    good = HfSession.reset
+
+    def reset(self: HfSession, keep: int = 0) -> None:
+        good(self, keep + more if 0 <= keep + more <= self.length else keep)
+
+    patch.setattr(HfSession, "reset", reset)
+
+
+@pytest.mark.parametrize("more", [1, -1])
+@pytest.mark.parametrize(
+    ("fault", "check"),
+    [
+        (commits, "rejected_rows_leave_nothing"),
+        (commits, "random_walk"),
+        (cuts, "rejected_rows_leave_nothing"),
+        (cuts, "random_walk"),
+        (moves, "trees"),
+        (resets, "resets"),
+    ],
+)
+def test_planted_counts_off_by_one_are_caught(
+    fault: Any, check: str, more: int, llama: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = partial(check_target, lambda: llama, tolerance=hf_tiny.TOLERANCE, only=(check,))
+    suite()
+    fault(more, monkeypatch)
+    with pytest.raises(AssertionError, match=r"differs from a fresh prefill|length is"):
+        suite()
