@@ -60,7 +60,8 @@ class Options:
         default="auto",
         metadata={
             "help": "auto, on or off: whether llama.cpp may rearrange weights for its faster kernels, which copies "
-            "them into memory; auto is off where they do not fit, and for formats whose rows that would change (K-quants)"
+            "them into memory; auto is off where they do not fit, and for formats whose rows that would change "
+            "(K-quants)"
         },
     )
 
