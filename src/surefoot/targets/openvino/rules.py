@@ -11,10 +11,14 @@ from surefoot.targets.openvino.pages import HISTORY_ROWS, Pages, Port
 INPUTS = ("input_ids", "attention_mask", "position_ids", "beam_idx")
 
 _EXPORT = "surefoot export MODEL --to openvino --out FOLDER"
+ALL_ROWS = f"; export it with all rows: {_EXPORT}"
+"""What helps where the head is computed on the last row only."""
 _REMEDY = {
     "no cache": f"; export it with a cache that can be rolled back: {_EXPORT}",
     "cache handed in and out": f"; export it with a cache that can be rolled back: {_EXPORT}",
-    "head on the last row": f"; export it with all rows: {_EXPORT}",
+    # Nothing helps a recurrent layer; a window is kept by an export of ours as a context that ends there.
+    "cumulative state": f"; if all its layers are attention, export it with a cache that grows: {_EXPORT}",
+    "head on the last row": ALL_ROWS,
     "static rows": f": {_EXPORT}",
     "input missing": f": {_EXPORT}",
     "input shape": f": {_EXPORT}",

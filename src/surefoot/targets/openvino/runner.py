@@ -10,6 +10,7 @@ import numpy.typing as npt
 from surefoot.core.errors import NotEligible
 from surefoot.core.types import Floats
 from surefoot.targets.openvino.layout import ROWS_INPUT, Layout, tap_output
+from surefoot.targets.openvino.rules import ALL_ROWS
 
 
 class Runner:
@@ -87,8 +88,7 @@ class Runner:
         logits: Floats = request.get_output_tensor(self._logits_place).data[0]
         if len(logits) not in (n, rows) or len(logits) < rows:
             raise NotEligible(
-                f"the model gives {len(logits)} rows of logits for {n} tokens, so drafts cannot be checked: export it"
-                " with logits of all rows"
+                f"the model gives {len(logits)} rows of logits for {n} tokens, so drafts cannot be checked{ALL_ROWS}"
             )
         if self.slices:
             self._logits = np.empty((rows, logits.shape[1]), logits.dtype)
