@@ -97,7 +97,7 @@ def check_caller(caller: Model, number: int, n_tokens: int) -> tuple[int, ...]:
     return check_same_text(caller, caller.encode(PROMPTS[number]["prompt"]), Sampling(), n_tokens)
 
 
-@pytest.mark.parametrize("number", ALWAYS)
+@pytest.mark.parametrize("number", ALWAYS[1:2])
 def test_greedy_is_the_same_where_the_caller_keeps_the_cache(
     caller: Model, number: int, smollm2_gguf: Path, cache: Path
 ) -> None:
