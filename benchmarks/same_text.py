@@ -65,11 +65,14 @@ def main() -> None:
     parser.add_argument("--runtime", default="openvino", choices=("hf", "llamacpp", "openvino"))
     parser.add_argument("--weights", default="auto", help="what openvino converts the model to: fp16, int8 or int4")
     parser.add_argument("--binding", default="auto", help="of llama.cpp")
+    parser.add_argument("--threads", type=int, default=0, help="threads of the runtime; else its own choice")
     parser.add_argument("--tokens", type=int, default=256, help="output tokens per text")
     parser.add_argument("--prompts", type=int, default=24, help="how many of the prompts")
     parser.add_argument("--out", type=Path, default=RECORDS / "same_text.json", help="where the record goes")
     given = parser.parse_args()
-    options = {"binding": given.binding} if given.runtime == "llamacpp" else {}
+    options: dict[str, Any] = {"binding": given.binding} if given.runtime == "llamacpp" else {}
+    if given.threads:
+        options["threads"] = given.threads
     model = surefoot.load(given.model, runtime={"name": given.runtime, **options}, weights=given.weights)
     vendor = open_vendor(model)
     rows, partings = [], 0
