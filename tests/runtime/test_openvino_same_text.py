@@ -1,7 +1,8 @@
 """SmolLM2 on OpenVINO: drafts change no token, and off is what OpenVINO GenAI itself writes with the same settings.
 
 Our own conversions, and the models that GenAI writes when it reads a GGUF file in 16 bits or q8_0. A few texts run
-always; the twenty-four of the promise, 256 tokens each, run with --slow (about half an hour).
+always; the twenty-four of the promise, 256 tokens each, run with --slow (about half an hour), and so does the gate
+that holds rows of blocks against single rows (--slow -k rows).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from surefoot.core.errors import NotEligible
 from surefoot.core.sampling import Sampling
 from surefoot.engine.config import load_config
 from surefoot.engine.generator import Model, load
-from surefoot.lab import machine
+from surefoot.lab import gates, machine
 from surefoot.lab.vendor import Vendor, open_vendor
 from surefoot.targets.openvino import Options, build
 
@@ -90,6 +91,27 @@ def test_greedy_is_the_same_over_256_tokens(vendor: Vendor, model: Model, number
 def caller(smollm2_gguf: Path, cache: Path) -> Model:
     config = load_config(overrides={"runtime": "openvino", "weights": "fp16", "cache": "caller"})
     return load(str(smollm2_gguf), config, cache_dir=cache)
+
+
+def check_rows(model: Model, cache: Path, record_property: Any) -> None:
+    """No row of a block has another argmax than the single row, and nothing but rounding moves its logits."""
+    gate = gates.run("rows", model, cache)
+    record_property("gate", gate.text)
+    assert gate.passed, gate.text
+    assert gate.details["claimed"] == gate.details["row_class"] == "identical"
+    assert gate.details["inputs"] == 6
+
+
+@pytest.mark.slow
+def test_rows_of_a_block_equal_single_rows(model: Model, cache: Path, record_property: Any) -> None:
+    check_rows(model, cache, record_property)
+
+
+@pytest.mark.slow
+def test_rows_of_a_block_equal_single_rows_where_the_caller_keeps_the_cache(
+    caller: Model, cache: Path, record_property: Any
+) -> None:
+    check_rows(caller, cache, record_property)
 
 
 def check_caller(caller: Model, number: int, n_tokens: int) -> tuple[int, ...]:
