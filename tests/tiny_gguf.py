@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +58,6 @@ def write_experts(path: Path, experts: int, inner: int, *, context: int = 48, wi
     """
     import gguf
 
-    zeros = gguf.GGMLQuantizationType.Q4_K
-    per_block, n_bytes = gguf.GGML_QUANT_SIZES[zeros]
     writer: Any = gguf.GGUFWriter(path, "llama")
     _add_sizes(writer, "llama", context, 1, width, inner)
     writer.add_expert_count(experts)
@@ -68,11 +66,47 @@ def write_experts(path: Path, experts: int, inner: int, *, context: int = 48, wi
     rng = np.random.default_rng(0)
     dense = {f"{k}.weight": v for k, v in _tensors("llama", 1, n_vocab, width, rng) if "ffn_" not in k or "norm" in k}
     dense["blk.0.ffn_gate_inp.weight"] = np.zeros((experts, width), np.float32)
+    shapes = {"gate": (experts, inner, width), "up": (experts, inner, width), "down": (experts, width, inner)}
+    zeros = {f"blk.0.ffn_{part}_exps.weight": shape for part, shape in shapes.items()}
+    _write_behind_a_hole(writer, zeros, gguf.GGMLQuantizationType.Q4_K, dense)
+    return path
+
+
+def write_zeros(path: Path, *, layers: int, width: int, inner: int, n_vocab: int) -> Path:
+    """A Llama without a tokenizer whose matrices are zeros in 16 bits, its head the embedding.
+
+    They are a hole in the file: it may be far larger than what the disk holds of it.
+    """
+    import gguf
+
+    writer: Any = gguf.GGUFWriter(path, "llama")
+    _add_sizes(writer, "llama", 48, layers, width, inner)
+    zeros, dense = {"token_embd.weight": (n_vocab, width)}, {"output_norm.weight": np.ones(width, np.float32)}
+    kept = width // HEADS * KV_HEADS
+    for i in range(layers):
+        for name, rows, columns in (
+            ("attn_q", width, width), ("attn_k", kept, width), ("attn_v", kept, width), ("attn_output", width, width),
+            ("ffn_gate", inner, width), ("ffn_up", inner, width), ("ffn_down", width, inner),
+        ):  # fmt: skip
+            zeros[f"blk.{i}.{name}.weight"] = (rows, columns)
+        for name in ("attn_norm", "ffn_norm"):
+            dense[f"blk.{i}.{name}.weight"] = np.ones(width, np.float32)
+    _write_behind_a_hole(writer, zeros, gguf.GGMLQuantizationType.F16, dense)
+    return path
+
+
+def _write_behind_a_hole(
+    writer: Any, zeros: Mapping[str, tuple[int, ...]], kind: Any, dense: Mapping[str, np.ndarray]
+) -> None:
+    """Write the whole file; the tensors `zeros` of this kind stand before all others, and nothing is written there."""
+    import gguf
+
+    per_block, n_bytes = gguf.GGML_QUANT_SIZES[kind]
     hole = 0
-    for part, rows, columns in (("gate", inner, width), ("up", inner, width), ("down", width, inner)):
-        shape = (experts, rows, columns // per_block * n_bytes)
-        size = int(np.prod(shape))
-        writer.add_tensor_info(f"blk.0.ffn_{part}_exps.weight", shape, np.dtype(np.uint8), size, zeros)
+    for name, shape in zeros.items():
+        stored = (*shape[:-1], shape[-1] // per_block * n_bytes)
+        size = int(np.prod(stored))
+        writer.add_tensor_info(name, stored, np.dtype(np.uint8), size, kind)
         hole += gguf.GGUFWriter.ggml_pad(size, writer.data_alignment)
     for name, values in dense.items():
         writer.add_tensor_info(name, values.shape, values.dtype, values.nbytes)
@@ -86,7 +120,6 @@ def write_experts(path: Path, experts: int, inner: int, *, context: int = 48, wi
         file.write(values.tobytes())
         writer.write_padding(file, values.nbytes)
     writer.close()
-    return path
 
 
 def _add_sizes(writer: Any, family: str, context: int, layers: int, width: int, inner: int) -> None:
