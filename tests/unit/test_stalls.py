@@ -82,8 +82,8 @@ def test_the_line_of_statistics_tells_of_a_stall_and_of_none() -> None:
     config = Config(drafts=Part("off"), max_tokens=40)
     stalled = written(VirtualClock(slow=lambda now: 30.0 if next(forwards) == 20 else 1.0), config)
     assert (stalled.stats().stalls, stalled.stats().stalled_s) == (1, pytest.approx(29 * ROW_S[1]))
-    assert "; 1 stalled forwards, 0.29 s lost; " in summary(stalled, config, near_ties=False)
-    assert "stalled" not in summary(written(VirtualClock(), config), config, near_ties=False)
+    assert "; 1 stalled forwards, 0.29 s lost; " in summary(stalled, config, "identical")
+    assert "stalled" not in summary(written(VirtualClock(), config), config, "identical")
 
 
 def test_the_pause_is_kept_before_every_draft_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,8 @@ def for_new_memory() -> Iterator[None]:
     before = _regions()
     yield
     new = {start: end for start, end in _regions().items() if before.get(start) != end}
-    threading.Thread(target=_move, args=(new,), name="surefoot-large-pages", daemon=True).start()
+    if new:
+        threading.Thread(target=_move, args=(new,), name="surefoot-large-pages", daemon=True).start()
 
 
 def available() -> bool:
