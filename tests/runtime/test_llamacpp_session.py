@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -105,6 +106,18 @@ def test_an_interrupt_at_any_line_leaves_the_committed_text(models: Path) -> Non
         return known[tuple(ids)]
 
     assert check_every_line(target, [session, runtime, blocks], CHAINS, fresh, 1e-3) > 150
+
+
+def test_the_largest_logits_are_found_where_they_lie(models: Path) -> None:
+    """numpy would copy an array that is not writable, and the whole vocabulary with it, in every round."""
+    target = make(models)
+    scores = target.open().prefill(random_ids(3))
+    tracemalloc.start()
+    try:
+        scores.argmax()
+        assert tracemalloc.get_traced_memory()[1] < 4 * target.caps.vocab_size
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_failing_forward_closes_the_session_and_leaves_the_others(models: Path) -> None:
