@@ -140,7 +140,7 @@ class MatchJudge:
 
     def judge(self, draft: Draft, scores: Scores, history: History) -> Verdict:
         if not len(draft.ids):
-            # Plain rounds come by the thousand; this takes half the time of a NamedTuple's own constructor.
+            # Spares the frame of a NamedTuple's own constructor, about 0.1 of 0.35 us with warm caches.
             return tuple.__new__(Verdict, ((self.pick(scores, 0, history),), (0,), ()))
         choose = self._chooser(scores, history)
         branches = Branches(draft)
