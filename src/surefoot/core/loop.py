@@ -60,7 +60,7 @@ def generate(
                 return "cancel"
             start, depth = clock(), len(prompt) + emitted - 1
             room = min(ceiling - emitted - 1, caps.max_rows - 1)
-            # Here and below: without the frame of a NamedTuple's own constructor, 0.1 us of 0.3 to 0.7 with warm caches.
+            # Here and below: without the frame of a NamedTuple's own constructor, 0.1 of 0.3 to 0.7 us when warm.
             state = tuple.__new__(State, (room, depth, emitted))
             proposed, draft = _draft(drafter, policy, state, caps.vocab_size)
             drafted = clock()
