@@ -50,9 +50,11 @@ def write(
     return next(iter(sorted(path.parent.glob(f"{path.stem}-00001-of-*.gguf"))), path) if shard_tensors else path
 
 
-def write_experts(path: Path, experts: int, inner: int, *, context: int = 48, width: int = 256) -> Path:
-    """A Llama of one layer whose `experts` have `inner` rows in Q4_K, all of them zero: it writes the same text however
-    many and large they are.
+def write_experts(
+    path: Path, experts: int, inner: int, *, context: int = 48, width: int = 256, kind: str = "Q4_K"
+) -> Path:
+    """A Llama of one layer whose `experts` have `inner` rows of the type `kind`, all of them zero: it writes the same
+    text however many and large they are.
 
     They stand before all other tensors, as a hole in the file: it may be far larger than what the disk holds of it.
     """
@@ -68,7 +70,7 @@ def write_experts(path: Path, experts: int, inner: int, *, context: int = 48, wi
     dense["blk.0.ffn_gate_inp.weight"] = np.zeros((experts, width), np.float32)
     shapes = {"gate": (experts, inner, width), "up": (experts, inner, width), "down": (experts, width, inner)}
     zeros = {f"blk.0.ffn_{part}_exps.weight": shape for part, shape in shapes.items()}
-    _write_behind_a_hole(writer, zeros, gguf.GGMLQuantizationType.Q4_K, dense)
+    _write_behind_a_hole(writer, zeros, getattr(gguf.GGMLQuantizationType, kind), dense)
     return path
 
 

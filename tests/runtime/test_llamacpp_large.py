@@ -67,3 +67,32 @@ def test_rearranged_weights_and_no_others_are_put_on_large_pages(tmp_path: Path)
         moved[repack] = int(told.stdout)
     assert moved["off"] == 0
     assert moved["on"] > 8 * 2**20  # 18.6 million weights of 4.5 bits
+
+
+_REFUSED = """
+import resource, sys
+from pathlib import Path
+from surefoot.core.errors import TargetError
+from surefoot.targets.llamacpp import Options, build
+file = Path(sys.argv[1])
+taken = 4096 * int(Path("/proc/self/statm").read_text().split()[0])
+limit = taken + file.stat().st_size * 3 // 2
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+try:
+    build(Options(threads=1, repack="on"), file)
+except TargetError as error:
+    print(error)
+print(build(Options(threads=1), file).caps.settings["repack"])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are set as on Linux")
+def test_a_copy_that_the_system_refuses_leaves_the_weights_in_the_file(tmp_path: Path) -> None:
+    """Enough memory is free, but the process may take no more than the file and half of it again."""
+    file = tiny_gguf.write_experts(tmp_path / "model.gguf", 64, 16_384, kind="Q4_0")
+    assert file.stat().st_size > 400 * 2**20
+    command = [sys.executable, "-c", _REFUSED, str(file)]
+    told = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()
+    assert "would rearrange do not fit into memory" in told[0]
+    assert "leave them in the file with repack off" in told[0]
+    assert told[1:] == ["off"]

@@ -18,7 +18,7 @@ from surefoot.app.cli.errors import sentence
 from surefoot.core.errors import ConfigError, DamagedModel, NotEligible, SurefootError, TargetError
 from surefoot.engine.config import load_config
 from surefoot.engine.generator import load
-from surefoot.targets.llamacpp import Options, build, doors, layouts, memory
+from surefoot.targets.llamacpp import Options, api, build, doors, layouts, memory
 
 pytest.importorskip("xllamacpp", reason="the llamacpp extra is not installed")
 
@@ -211,6 +211,33 @@ def test_a_recurrent_state(architecture: str, tmp_path: Path) -> None:
 )
 def test_options_that_no_model_takes(options: dict[str, Any], words: str, llama: Path) -> None:
     refused(ConfigError, words, lambda: build(Options(**options), llama))
+
+
+def test_layers_for_a_graphics_processor_that_the_library_cannot_use(llama: Path) -> None:
+    words = (
+        r"gpu_layers is 4, and the library of xllamacpp .* built for the CPU alone: leave gpu_layers out, or install"
+    )
+    refused(NotEligible, words, lambda: build(Options(gpu_layers=4), llama))
+    for everything_or_nothing in (-1, 0):
+        assert build(Options(gpu_layers=everything_or_nothing), llama).caps.settings["gpu_layers"] == "0"
+
+
+@pytest.mark.parametrize(("asked", "told"), [(-1, "all"), (0, "0"), (1, "1")])
+def test_layers_for_a_graphics_processor_are_passed_through(
+    asked: int, told: str, llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a library that says it can use one, and then computes on the CPU all the same."""
+    library = api.open_api("auto")
+    monkeypatch.setattr(library.fn, "llama_supports_gpu_offload", lambda: True)
+    passed: list[Any] = []
+    load_model = library.load_model
+    monkeypatch.setattr(
+        library, "load_model", lambda path, values, fits: passed.append(values) or load_model(path, values, fits)
+    )
+    caps = build(Options(threads=1, gpu_layers=asked), llama).caps
+    assert passed[-1]["n_gpu_layers"] == asked
+    assert caps.settings["gpu_layers"] == told
+    assert (caps.device, caps.row_class) == (("gpu", "near-tie") if asked else ("cpu", "near-tie"))
 
 
 def test_the_shortest_context_is_enough(llama: Path) -> None:

@@ -106,13 +106,20 @@ def test_the_settings_that_are_said_to_decide_do(kind: str, options: dict[str, A
 
 def test_what_was_not_tried_is_a_near_tie() -> None:
     chosen = choose(Options(), frozenset({"f32", "q8_0"}), True)
-    assert row_class(chosen, "llama", 0, {"AVX2"}) == "identical"
-    assert row_class(chosen, "mixtral", 0, {"AVX2"}) == "near-tie"
-    assert row_class(chosen, "llama", 8, {"AVX2"}) == "near-tie"
-    assert row_class(chosen, "llama", 0, {"NEON"}) == "near-tie"
-    assert row_class(chosen, "llama", 0, {"AVX2", "AVX512"}) == "identical"
-    assert row_class(chosen, "llama", 0, {"AVX2", "AVX512", "AMX_INT8"}) == "near-tie"
-    assert row_class(choose(Options(), frozenset({"f32", "q8_0"}), False), "llama", 0, {"AVX2"}) == "near-tie"
+    known = ("xllamacpp", "2026.10.11549")
+    assert row_class(chosen, "llama", 0, {"AVX2"}, known) == "identical"
+    assert row_class(chosen, "llama", 0, {"AVX2", "AVX512"}, ("llama-cpp-python", "0.3.36")) == "identical"
+    for architecture, experts, features, binding in (
+        ("mixtral", 0, {"AVX2"}, known),
+        ("llama", 8, {"AVX2"}, known),
+        ("llama", 0, {"NEON"}, known),
+        ("llama", 0, {"AVX2", "AVX512", "AMX_INT8"}, known),
+        ("llama", 0, {"AVX2"}, ("llama-cpp-py-sync", "0.11548")),
+        ("llama", 0, {"AVX2"}, ("xllamacpp", "2026.11.11739")),
+    ):
+        assert row_class(chosen, architecture, experts, features, binding) == "near-tie"
+    on_gpu = choose(Options(), frozenset({"f32", "q8_0"}), False)
+    assert row_class(on_gpu, "llama", 0, {"AVX2"}, known) == "near-tie"
     for kinds in ({"q8_0", "mxfp4"}, {"q8_0", "f16"}, {"bf16", "f32"}, {"q4_0", "iq2_xxs"}):
         assert not same_bits(replace(chosen, kinds=frozenset(kinds)))
     assert same_bits(replace(chosen, kinds=frozenset({"q8_0", "f16"}), min_rows=2))

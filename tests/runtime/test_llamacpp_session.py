@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
+import weakref
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -93,6 +95,23 @@ def test_views_of_logits_are_read_only_and_are_not_copied(models: Path) -> None:
     assert np.shares_memory(row, scores.logits(0))
     with pytest.raises(ValueError, match="read-only"):
         row[0] = 1
+
+
+def test_a_model_that_nobody_holds_is_freed_and_a_view_of_its_logits_keeps_it(models: Path) -> None:
+    target = make(models)
+    freed = weakref.ref(target.weights)
+    session = target.open()
+    session.prefill(as_ids([1, 2]))
+    view = session.extend(as_ids([3, 4])).logits(1)
+    due = view.copy()
+    session.close()
+    del session, target
+    gc.collect()
+    assert freed() is not None
+    np.testing.assert_array_equal(view, due)
+    del view
+    gc.collect()
+    assert freed() is None
 
 
 def test_an_interrupt_at_any_line_leaves_the_committed_text(models: Path) -> None:

@@ -11,8 +11,9 @@ products    q8_0, q4_0, q4_1, q5_0 and q5_1 at every row count; K-quants and iq4
             F32, F16 and BF16 from two rows on: a single row takes a kernel of its own, which differs by rounding. That
             is enough to change a text: of 24 on SmolLM2 in F16, 3 parted where the two likeliest nearly tied
 
-Source: measured 2026-11-30 on two x86 cores, xllamacpp 2026.10.11549 (built for AVX2) and llama-cpp-python 0.3.36
-(built for AVX-512), studies/llamacpp-rows.md.
+Source: measured 2026-11-30 and 2026-12-01 on two x86 cores, xllamacpp 2026.10.11549 (built for AVX2) and
+llama-cpp-python 0.3.36 (built for AVX2 and for AVX-512), studies/llamacpp-rows.md. Another build may have other
+kernels, and counts as near-tie until its rows were compared.
 """
 
 from __future__ import annotations
@@ -36,14 +37,20 @@ TRIED = frozenset({"llama", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3
 """Architectures whose products are those above and no others. Experts are left out: they are multiplied otherwise."""
 
 
+COMPARED = frozenset({("xllamacpp", "2026.10.11549"), ("llama-cpp-python", "0.3.36")})
+"""Bindings by name and version whose rows were compared, format by format, with tests/runtime/test_llamacpp_rows.py."""
+
+
 def few_rows_only(kinds: Set[str]) -> bool:
     """Whether weights of these types are the same in few rows only."""
     return bool(kinds & _FEW)
 
 
-def row_class(chosen: Chosen, architecture: str, experts: int, features: Set[str]) -> RowClass:
-    """What is known of these settings. `features` are what the library was built for."""
-    tried = chosen.on_cpu and architecture in TRIED and not experts
+def row_class(
+    chosen: Chosen, architecture: str, experts: int, features: Set[str], binding: tuple[str, str]
+) -> RowClass:
+    """What is known of these settings. features: what the library was built for. binding: its name and version."""
+    tried = chosen.on_cpu and architecture in TRIED and not experts and binding in COMPARED
     if not tried or "AVX2" not in features or "AMX_INT8" in features:
         return "near-tie"
     return "identical" if same_bits(chosen) else "near-tie"

@@ -44,7 +44,13 @@ def load(options: Options, path: Path) -> LlamacppTarget:
     check_options(options)
     _check_file(path)
     api = open_api(options.binding)
-    on_cpu = options.gpu_layers == 0 or not api.fn.llama_supports_gpu_offload()
+    offloads = bool(api.fn.llama_supports_gpu_offload())
+    if options.gpu_layers > 0 and not offloads:
+        raise NotEligible(
+            f"gpu_layers is {options.gpu_layers}, and the library of {api.door.name} {api.door.version} was built for "
+            "the CPU alone: leave gpu_layers out, or install a binding that was built for your graphics processor"
+        )
+    on_cpu = options.gpu_layers == 0 or not offloads
     chosen = choose(options, _tensor_types(api, path), on_cpu)
     weights, chosen = _weights(api, path, chosen, options.repack == "auto")
     _check_kind(weights, path)
@@ -67,6 +73,7 @@ def load(options: Options, path: Path) -> LlamacppTarget:
             weights.metadata("general.architecture") or "",
             int(weights.metadata("{arch}.expert_count") or 0),
             set(features),
+            (api.door.name, api.door.version),
         ),
         settings=_settings(api, chosen, features),
     )

@@ -45,7 +45,8 @@ class Context:
         if address is None:
             raise RuntimeError("llama.cpp could not make a context")
         self.address: int = address
-        weakref.finalize(self, _free, weights, address)
+        self._owner = _Owner()
+        weakref.finalize(self._owner, _free, weights, address)
         self._memory = self._fn.llama_get_memory(address)
         self._tokens = np.zeros(most_tokens, np.int32)
         # Nothing is written for where a block stands and which rows it wants: it is shown another part of these.
@@ -114,11 +115,17 @@ class Context:
             if len(self._views) > 256:
                 self._views.clear()
             memory: Any = (ctypes.c_float * (rows * width)).from_address(address)
-            memory.context = self  # whoever holds the view keeps the memory
+            # Whoever holds the view keeps the memory. It names no object that names the view: numpy's arrays are hidden
+            # from the garbage collector, so that such a circle would never be freed.
+            memory.owner = self._owner
             # Writable: numpy 2.4 copies an array that is not before it looks for the largest value.
             view: Floats = np.frombuffer(memory, np.float32).reshape(rows, width)
             self._views[key] = view
         return self._views[key]
+
+
+class _Owner:
+    """What keeps a context of llama.cpp: it is freed when nobody holds this any more."""
 
 
 # Source: the comment at llama_decode in include/llama.h.
