@@ -71,7 +71,7 @@ def main() -> None:
 def try_arm(file: Path, arm: str, asked: argparse.Namespace) -> dict[str, Any]:
     """One file under one arm."""
     runtime = {"name": "llamacpp", "binding": asked.binding, "ctx_size": 2048, **ARMS[arm]}
-    model = load(str(file), load_config(overrides={"runtime": runtime}), cache_dir=Path("never used"))
+    model = load(str(file), load_config(overrides={"runtime": runtime, "raw": True}), cache_dir=Path("never used"))
     most = min(asked.rows, model.target.caps.max_rows)
     rows = gate.gather(model, False, lambda done, of: None, n_inputs=asked.texts, most=most)
     counts = np.unique(rows.counts).tolist()

@@ -240,6 +240,30 @@ def test_layers_for_a_graphics_processor_are_passed_through(
     assert (caps.device, caps.row_class) == (("gpu", "near-tie") if asked else ("cpu", "near-tie"))
 
 
+def test_a_prompt_is_never_taken_in_larger_parts_than_the_cache_holds(llama: Path) -> None:
+    for asked, told in ((1, "48"), (64, "64"), (2**31 - 1, "112")):
+        assert build(Options(threads=1, ubatch=asked), llama).caps.settings["ubatch"] == told
+
+
+@pytest.mark.parametrize("own", [600, 4096])
+def test_the_rows_of_drafts_do_not_change_the_rotary_factors(own: int, tmp_path: Path) -> None:
+    """A model with two sets of factors takes the second where its cache is longer than its first context."""
+
+    def two_sets(writer: Any) -> None:
+        writer.add_rope_scaling_orig_ctx_len(512)
+
+    file = tiny_gguf.write(tmp_path / "long.gguf", "phi3", context=own, change=two_sets)
+    refused(
+        NotEligible,
+        "ctx_size is 512, and 48 rows more .* above 512 tokens: give at most 464, or more than 512",
+        lambda: build(Options(threads=1, ctx_size=512), file),
+    )
+    for asked in (464, 513, None):
+        assert build(Options(threads=1, ctx_size=asked), file).caps.max_length == (asked or own)
+    short = tiny_gguf.write(tmp_path / "short.gguf", "phi3", context=512, change=two_sets)
+    assert build(Options(threads=1, ctx_size=512), short).caps.max_length == 512
+
+
 def test_the_shortest_context_is_enough(llama: Path) -> None:
     assert build(Options(threads=1, ctx_size=2), llama).caps.max_length == 2
 

@@ -114,6 +114,19 @@ def test_a_model_that_nobody_holds_is_freed_and_a_view_of_its_logits_keeps_it(mo
     assert freed() is None
 
 
+@pytest.mark.parametrize("taps", [(), ("final",)], ids=["logits", "hidden states too"])
+def test_results_never_move_in_memory(taps: tuple[str, ...], models: Path) -> None:
+    """A view that somebody still holds shows other numbers after the next forward, but never memory that is gone."""
+    target = make(models)
+    places = set()
+    for rows in (1, 2, 7, 48, 3):
+        session = target.open(taps)
+        places.add(session.prefill(random_ids(20)).logits(0).ctypes.data)
+        places.add(session.extend(random_ids(rows)).logits(0).ctypes.data)
+        session.close()
+    assert len(places) == 1
+
+
 def test_an_interrupt_at_any_line_leaves_the_committed_text(models: Path) -> None:
     target = make(models, ubatch=64)
     target._chunk = 4

@@ -22,7 +22,7 @@ from surefoot.core.watched import Watched, survivals
 from surefoot.lab.replay import NOTHING, Offer, Trace, plain_s, replay
 from surefoot.policies import goodput
 from surefoot.policies.goodput.ledger import FLOOR, Ledger
-from surefoot.policies.goodput.observed import Observed
+from surefoot.policies.goodput.observed import DraftTime, Observed
 from surefoot.policies.goodput.policy import GoodputPolicy, Options
 from surefoot.testing.conformance import check_policy
 
@@ -49,8 +49,9 @@ def lengths(rounds: Sequence[Round]) -> list[int]:
 class World:
     """Writes tokens on a virtual clock, against a drafter that may know what the policy will do. Holds a clock."""
 
-    def __init__(self, policy: GoodputPolicy, truth: CostCurve, depth: int = 0) -> None:
-        self.policy, self.truth, self.depth, self.emitted = policy, truth, depth, 1
+    def __init__(self, policy: GoodputPolicy, truth: CostCurve, depth: int = 0, policy_s: float = 0.0) -> None:
+        """policy_s: what the policy itself takes, in every round."""
+        self.policy, self.truth, self.depth, self.emitted, self.policy_s = policy, truth, depth, 1, policy_s
         self.on_s = self.off_s = self.slowest_draft_s = 0.0
         self.rounds: list[Round] = []
 
@@ -66,7 +67,7 @@ class World:
         # The first token that was cut may still turn out right; one that was scored and rejected may not.
         lured = kept < n and accepts(kept) > kept
         ids = (*[7] * held, 7 if lured else 1)
-        took_s = draft_s * (n if per_token else asked)
+        took_s = self.policy_s + draft_s * (n if per_token else asked)
         forward_s = self.truth.price(kept + 1, self.depth).seconds
         done = Round(
             ids,
@@ -205,6 +206,45 @@ def test_a_free_drafter_is_probed_without_a_single_row() -> None:
     rounds = replay(hopeless, GoodputPolicy(PLAN, SLOPE), SLOPE).rounds
     assert sum(lengths(rounds[100:])) == 0
     assert all(each.drafted for each in rounds[100:-20])
+
+
+@pytest.mark.parametrize("policy_share", [0.0, 0.004])
+@pytest.mark.parametrize("act", ["wrong", "right"])
+def test_on_the_clock_a_lookup_that_takes_a_little_each_time_is_asked_for_its_longest_draft(
+    act: str, policy_share: float
+) -> None:
+    """It takes the same for one token as for sixteen, and what the policy takes itself is none of its time."""
+    plain_s = SLOPE.round_s(1, 0)
+    world = World(GoodputPolicy(TIMED, SLOPE), SLOPE, policy_s=policy_share * plain_s)
+    for _ in range(400):
+        world.round(16, 8e-3 * plain_s, accepting(act, 16))
+    asked = [each.drafted for each in world.rounds[150:] if each.drafted]
+    assert len(asked) > 200
+    assert asked.count(16) > 0.95 * len(asked)
+
+
+def test_a_draft_model_stays_dear_however_short_its_drafts() -> None:
+    """Two tokens of it take less than a per cent of a round, and sixteen take more."""
+    plain_s = SLOPE.round_s(1, 0)
+    world = World(GoodputPolicy(TIMED, SLOPE), SLOPE)
+    for _ in range(400):
+        world.round(16, 4e-3 * plain_s, accepting("wrong", 16), per_token=True)
+    assert max(each.drafted for each in world.rounds[150:]) <= 2
+
+
+def test_the_time_of_a_draft_is_a_line_over_its_tokens() -> None:
+    time = DraftTime()
+    assert time.line() is None
+    time.learn(True, 2, 4.0)
+    assert time.line() == (0.0, 2.0)
+    for _ in range(200):
+        time.learn(False, 0, 1.0)  # what the policy takes in every round
+        for tokens in (0, 1, 4, 16):
+            time.learn(True, tokens, 1.0 + 3.0 + 0.5 * tokens)
+    assert time.line() == pytest.approx((3.0, 0.5), rel=0.02)
+    for _ in range(400):
+        time.learn(True, 4, 1.0 + 8.0)
+    assert time.line() == pytest.approx((0.0, 2.0), rel=0.02)
 
 
 def test_probing_a_dear_drafter_is_bounded() -> None:

@@ -28,16 +28,68 @@ IN_A_ROW = 3
 count, the same way, are no stalls: the machine has changed, and what was served before is of another one."""
 
 DRAFT_MEMORY = 0.98
-"""chosen: the drafter's time is the mean of about its last 50 proposals."""
+"""chosen: the drafter's time is learned from about its last 50 proposals."""
 
-IDLE = 0.01
-"""chosen: a proposal of nothing that takes less than this share of a round says nothing about a drafter's time."""
+SPREAD = 0.05
+"""chosen: one proposal of another length in twenty is enough to tell a proposal's time from that of its tokens."""
+
+
+class DraftTime:
+    """What a drafter takes, as a line over the tokens that it proposed. Holds changing state: weighted sums.
+
+    The seconds before a forward also hold what the policy itself takes, in every round; those without a proposal show
+    how much that is.
+    """
+
+    def __init__(self) -> None:
+        self._idle = self._idle_s = 0.0
+        self._n = self._tokens = self._squares = self._s = self._products = 0.0
+
+    @property
+    def known(self) -> bool:
+        """Whether anything was ever proposed."""
+        return self._tokens > 0
+
+    def learn(self, asked: bool, tokens: int, seconds: float) -> None:
+        """A round: whether the drafter was asked, what it proposed, and what that took."""
+        if not asked:
+            self._idle = self._idle * DRAFT_MEMORY + 1
+            self._idle_s = self._idle_s * DRAFT_MEMORY + seconds
+            return
+        self._n = self._n * DRAFT_MEMORY + 1
+        self._tokens = self._tokens * DRAFT_MEMORY + tokens
+        self._squares = self._squares * DRAFT_MEMORY + tokens * tokens
+        self._s = self._s * DRAFT_MEMORY + seconds
+        self._products = self._products * DRAFT_MEMORY + tokens * seconds
+
+    @property
+    def spread(self) -> float:
+        """The variance of the tokens of a proposal. Where it is small, the line has no slope that can be believed."""
+        mean = self._tokens / self._n if self._n else 0.0
+        return self._squares / self._n - mean * mean if self._n else 0.0
+
+    def line(self) -> tuple[float, float] | None:
+        """Seconds of a proposal, and of each of its tokens more; None before the first.
+
+        Where all proposals are of one length, nothing tells the two apart, and all counts as the tokens'.
+        """
+        if not self._n:
+            return None
+        whole_s, mean_tokens = self._s / self._n, self._tokens / self._n
+        mean_s = max(0.0, whole_s - self._idle_s / self._idle) if self._idle else whole_s
+        if not mean_tokens:
+            return mean_s, 0.0
+        token_s = steepest = mean_s / mean_tokens
+        if self.spread > SPREAD:
+            slope = (self._products / self._n - mean_tokens * whole_s) / self.spread
+            token_s = min(steepest, max(0.0, slope))
+        return mean_s - token_s * mean_tokens, token_s
 
 
 class Observed:
     """Served rounds by row count, and what they say. Holds changing state: all of it.
 
-    token_s: seconds of the drafter for a token; known: whether any of them was seen.
+    draft: what the drafter takes.
     """
 
     def __init__(self, swept: CostCurve) -> None:
@@ -46,7 +98,7 @@ class Observed:
         self._n_served = 0
         self._widest = 1
         self._patience, self._in_a_row = PATIENCE[0], 0
-        self._draft_s = self._draft_tokens = 0.0
+        self.draft = DraftTime()
 
     @property
     def told(self) -> bool:
@@ -63,18 +115,12 @@ class Observed:
         """Whether too many rounds in a row scored drafts."""
         return self._in_a_row >= self._patience
 
-    @property
-    def token_s(self) -> float | None:
-        """Seconds of the drafter for a token; None before its first proposal."""
-        return self._draft_s / self._draft_tokens if self._draft_tokens else None
-
     def learn(self, round: Round, expected_s: float, host_s: float) -> CostCurve | None:
         """The curve that is to be used from now on, or None where it stays what it was.
 
         A forward counts as a sweep counts it: until the host has the result, which some runtimes give to the judge
         only, and the cache is rolled back. expected_s: what it was expected to take; host_s: the rest of such a round.
         """
-        self._draft(round)
         forward_s = round.extend_s + round.judge_s + round.commit_s - host_s
         if forward_s <= 0:
             return None
@@ -102,11 +148,6 @@ class Observed:
             max(each.extend_s for each in latest) < usual / SURPRISE
         ):
             self._served[width] = deque(latest, maxlen=KEPT)
-
-    def _draft(self, round: Round) -> None:
-        if round.drafted or round.draft_s > IDLE * round.extend_s:
-            self._draft_s = self._draft_s * DRAFT_MEMORY + round.draft_s
-            self._draft_tokens = self._draft_tokens * DRAFT_MEMORY + max(1, round.drafted)
 
     def _count(self, scored: bool) -> None:
         """Rounds in a row; a plain one that was wanted doubles the patience."""

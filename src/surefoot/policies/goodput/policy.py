@@ -10,7 +10,7 @@ from surefoot.core.errors import ConfigError
 from surefoot.core.types import Draft, Round, State
 from surefoot.core.watched import Watched, survivals
 from surefoot.policies.goodput.ledger import Ledger
-from surefoot.policies.goodput.observed import Observed
+from surefoot.policies.goodput.observed import SPREAD, Observed
 
 # chosen: eight times the widest row sweep (32 rows), so that only a slip of the finger is refused.
 LIMIT_DRAFT_LEN = 256
@@ -103,7 +103,7 @@ class GoodputPolicy:
         self._last = ("", 0)
         self._streak = 0
         self._asked = False
-        self._token_s = options.draft_ms / 1e3
+        self._ask_s, self._token_s = 0.0, options.draft_ms / 1e3  # of a proposal, and of each of its tokens
         self._paid, self._got = RATE_START, RATE_START
         self._use(self._swept)
 
@@ -122,7 +122,7 @@ class GoodputPolicy:
             return 0
         self._last = (draft.source, draft.match_len)
         self._watched = [*self._watched, Watched(draft, self._streak)][-WATCHED:]
-        purse_s = self._purse_s() - self._token_s * n
+        purse_s = self._purse_s() - self._draft_s(n)
         longest = min(n, self._longest())
         if draft.parents is None:
             kept = self._best(self._last, longest, 0.0, purse_s)
@@ -148,37 +148,44 @@ class GoodputPolicy:
         if self._observed is not None:
             if self._observed.wants_plain:
                 return 0
-            if self._observed.token_s is None:
+            if not self._observed.draft.known:
                 longest = min(longest, PROBE_LEN)  # nobody knows yet what this drafter takes
-        if self._token_s * self._cap <= CHEAP * self._plain_s:
-            return longest if self._token_s * longest <= self._purse_s() else 0
-        wanted = self._best(self._last, longest, self._token_s, self._purse_s())
+        if self._draft_s(self._cap) <= CHEAP * self._plain_s:
+            return longest if self._draft_s(longest) <= self._purse_s() else 0
+        wanted = self._best(self._last, longest, self._token_s, self._purse_s(), self._ask_s)
         if wanted:  # where nothing is offered, the drafter's time is lost although more rows would have been cheaper
-            return wanted if self._token_s * wanted <= self._purse_s() else 0
+            return wanted if self._draft_s(wanted) <= self._purse_s() else 0
         probe = min(PROBE_LEN, longest)
-        probe_s = self._token_s * probe
+        if self._observed is not None and self._observed.draft.known and self._observed.draft.spread <= SPREAD:
+            probe = 1  # another length tells what a token takes
+        probe_s = self._draft_s(probe)
         may_probe = self._ledger.may_probe(probe_s, self._plain_s, self._scale)
         self._probing = may_probe and probe_s <= self._purse_s()
         return probe if self._probing else 0
+
+    def _draft_s(self, tokens: int) -> float:
+        """Seconds of the drafter for so many tokens."""
+        return self._ask_s + self._token_s * tokens
 
     def _value(self, tokens: float, draft_len: int) -> float:
         """What so many expected drafts are worth, less what scoring them costs more than a plain round. In seconds."""
         return self._worth_s * tokens - (self._costs[draft_len] - self._plain_s)
 
-    def _best(self, seen: tuple[str, int], longest: int, token_s: float, purse_s: float) -> int:
+    def _best(self, seen: tuple[str, int], longest: int, token_s: float, purse_s: float, ask_s: float = 0.0) -> int:
         """The draft length of most value, 0 where none is worth `MARGIN` or may be lost.
 
-        token_s: what a drafted token still costs. purse_s: what may be lost; a draft is worth less the more of it hangs
-        on luck.
+        ask_s and token_s: what a proposal and each of its tokens still cost. purse_s: what may be lost; a draft is
+        worth less the more of it hangs on luck.
         """
         best, most, tokens, squares = 0, MARGIN * self._plain_s, 0.0, 0.0
         for k, lived in enumerate(self._acceptance.survival(*seen, self._streak, longest), 1):
             tokens += lived
             squares += (2 * k - 1) * lived  # of accepted tokens A, E[A^2]
-            risk = self._costs[k] - self._plain_s + token_s * k
+            drafting_s = ask_s + token_s * k
+            risk = self._costs[k] - self._plain_s + drafting_s
             if risk > purse_s:
                 continue
-            value = self._value(tokens, k) - token_s * k
+            value = self._value(tokens, k) - drafting_s
             if risk > 0:
                 value -= CAUTION * self._worth_s**2 * (squares - tokens * tokens) / purse_s
             if value > most:
@@ -229,7 +236,7 @@ class GoodputPolicy:
     def _book(self, round: Round) -> None:
         """Enter the round, in seconds of the clock, or in those of the plan where no clock may count."""
         scored = min(round.evaluated, self._cap)
-        draft_s, forward_s = self._token_s * round.drafted, self._costs[scored]
+        draft_s, forward_s = self._draft_s(round.drafted), self._costs[scored]
         if self._observed is not None:
             draft_s, forward_s = round.draft_s, round.extend_s + round.judge_s + round.commit_s
         probe_s = draft_s if self._probing else 0.0
@@ -246,9 +253,9 @@ class GoodputPolicy:
     def _correct(self, observed: Observed, round: Round) -> None:
         """Let served rounds override the sweep, and the drafter's own time what was said of it."""
         expected_s = self._costs[min(round.evaluated, self._cap)] - self._host_s
+        observed.draft.learn(self._asked, round.drafted, round.draft_s)
+        self._ask_s, self._token_s = observed.draft.line() or (self._ask_s, self._token_s)
         curve = observed.learn(round, expected_s, self._host_s)
-        if observed.token_s is not None:
-            self._token_s = observed.token_s
         if curve is not None:
             self._calibrated = self._calibrated or observed.told
             self._use(curve)

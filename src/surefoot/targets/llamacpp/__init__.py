@@ -52,7 +52,7 @@ class Options:
         default=1,
         metadata={"help": "rows that are computed at least; 2 makes rows of F16, BF16 and F32 weights the same bits"},
     )
-    ubatch: int = field(default=512, metadata={"help": "tokens of a prompt in one forward"})
+    ubatch: int = field(default=512, metadata={"help": "tokens of a prompt in one forward, 48 at least"})
     gpu_layers: int = field(
         default=-1, metadata={"help": "layers on the graphics processor where the library was built for one; -1 is all"}
     )

@@ -20,6 +20,7 @@ WARN, ERROR = 3, 4
 
 _LogCallback = ctypes.CFUNCTYPE(None, ctypes.c_int, c_char_p, c_void_p)
 _ProgressCallback = ctypes.CFUNCTYPE(c_bool, c_float, c_void_p)
+AbortCallback = ctypes.CFUNCTYPE(c_bool, c_void_p)
 
 
 class Batch(ctypes.Structure):
@@ -69,6 +70,7 @@ _PROTOTYPES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "llama_get_logits": (c_void_p, (c_void_p,)),
     "llama_set_embeddings": (None, (c_void_p, c_bool)),
     "llama_get_embeddings": (c_void_p, (c_void_p,)),
+    "llama_set_abort_callback": (None, (c_void_p, AbortCallback, c_void_p)),
 }
 
 

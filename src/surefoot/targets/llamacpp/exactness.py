@@ -13,7 +13,8 @@ products    q8_0, q4_0, q4_1, q5_0 and q5_1 at every row count; K-quants and iq4
 
 Source: measured 2026-11-30 and 2026-12-01 on two x86 cores, xllamacpp 2026.10.11549 (built for AVX2) and
 llama-cpp-python 0.3.36 (built for AVX2 and for AVX-512), studies/llamacpp-rows.md. Another build may have other
-kernels, and counts as near-tie until its rows were compared.
+kernels, and counts as near-tie until its rows were compared. So does one with further ways to
+compute: a BLAS takes blocks of 32 rows from ggml, a graphics processor large ones, and nothing in their features tells.
 """
 
 from __future__ import annotations
@@ -47,10 +48,14 @@ def few_rows_only(kinds: Set[str]) -> bool:
 
 
 def row_class(
-    chosen: Chosen, architecture: str, experts: int, features: Set[str], binding: tuple[str, str]
+    chosen: Chosen, architecture: str, experts: int, features: Set[str], binding: tuple[str, str], alone: bool
 ) -> RowClass:
-    """What is known of these settings. features: what the library was built for. binding: its name and version."""
-    tried = chosen.on_cpu and architecture in TRIED and not experts and binding in COMPARED
+    """What is known of these settings.
+
+    features: what the library was built for. binding: its name and version. alone: whether the library has no way to
+    compute but ggml's own on the CPU.
+    """
+    tried = chosen.on_cpu and alone and architecture in TRIED and not experts and binding in COMPARED
     if not tried or "AVX2" not in features or "AMX_INT8" in features:
         return "near-tie"
     return "identical" if same_bits(chosen) else "near-tie"
@@ -58,6 +63,8 @@ def row_class(
 
 def same_bits(chosen: Chosen) -> bool:
     """Whether every kernel in use computes each row by itself."""
+    if not chosen.kinds:  # the library did not say
+        return False
     if chosen.flash != "on" or not _rows_apart(chosen.cache_k, chosen.cache_v):
         return False
     # Vectors are f32 in every file; a matrix of floats takes another kernel in a single row.

@@ -20,7 +20,7 @@ from surefoot.targets.llamacpp.exactness import row_class
 from surefoot.targets.llamacpp.memory import check_memory, shortage
 from surefoot.targets.llamacpp.runtime import Weights
 from surefoot.targets.llamacpp.session import FINAL
-from surefoot.targets.llamacpp.settings import DEFAULT_LENGTH, Chosen, check_options, choose
+from surefoot.targets.llamacpp.settings import DEFAULT_LENGTH, MAX_ROWS, Chosen, check_options, choose
 from surefoot.targets.llamacpp.target import LlamacppTarget
 
 if TYPE_CHECKING:
@@ -74,8 +74,9 @@ def load(options: Options, path: Path) -> LlamacppTarget:
             int(weights.metadata("{arch}.expert_count") or 0),
             set(features),
             (api.door.name, api.door.version),
+            _computes_itself(api),
         ),
-        settings=_settings(api, chosen, features),
+        settings=_settings(api, chosen, features, values["n_ubatch"]),
     )
     target = LlamacppTarget(weights, caps, values, chosen.min_rows)
     _try_out(target, path)
@@ -220,7 +221,19 @@ def _max_length(options: Options, weights: Weights, path: Path) -> int:
         )
     if options.ctx_size is not None and options.ctx_size > own:
         raise NotEligible(f"ctx_size is {options.ctx_size}, and the model in {path} reads {own} tokens at most")
-    return options.ctx_size or min(own, DEFAULT_LENGTH)
+    length = options.ctx_size or min(own, DEFAULT_LENGTH)
+    # Beyond its first context a model with two sets of rotary factors takes the other one, for all of its text.
+    scaling = weights.metadata("{arch}.rope.scaling.type") or "none"
+    first = int(weights.metadata("{arch}.rope.scaling.original_context_length") or 0)
+    if scaling not in ("none", "longrope") or not length <= first < min(own, length + MAX_ROWS):
+        return length
+    if options.ctx_size is not None and first > MAX_ROWS + 1:
+        raise NotEligible(
+            f"ctx_size is {length}, and {MAX_ROWS} rows more are needed for drafts, with which the model in {path} "
+            f"takes the rotary factors of a context above {first} tokens: give at most {first - MAX_ROWS}, or more "
+            f"than {first}"
+        )
+    return max(2, first - MAX_ROWS)
 
 
 def _features(api: Api) -> list[str]:
@@ -229,7 +242,13 @@ def _features(api: Api) -> list[str]:
     return re.findall(r"(\w+) = 1", told)
 
 
-def _settings(api: Api, chosen: Chosen, features: Sequence[str]) -> dict[str, str]:
+def _computes_itself(api: Api) -> bool:
+    """Whether ggml's own code for the CPU is all that this library can compute with; False where that is not known."""
+    count = getattr(api.fn, "ggml_backend_reg_count", None)
+    return count is not None and count() == 1
+
+
+def _settings(api: Api, chosen: Chosen, features: Sequence[str], ubatch: int) -> dict[str, str]:
     layers = "all" if chosen.gpu_layers < 0 else str(chosen.gpu_layers)
     return {
         api.door.name: api.door.version,
@@ -240,7 +259,7 @@ def _settings(api: Api, chosen: Chosen, features: Sequence[str]) -> dict[str, st
         "max_rows": str(chosen.max_rows),
         "min_rows": str(chosen.min_rows),
         "threads": str(chosen.threads),
-        "ubatch": str(chosen.ubatch),
+        "ubatch": str(ubatch),
         "gpu_layers": "0" if chosen.on_cpu else layers,
         "built_for": ",".join(features),
     }

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from surefoot.core.types import Floats, Ids
-from surefoot.targets.llamacpp.api import Api, Batch
+from surefoot.targets.llamacpp.api import AbortCallback, Api, Batch
 
 
 class Weights:
@@ -57,6 +58,7 @@ class Context:
         self._batch = Batch(token=self._tokens.ctypes.data)
         self._shape = 0, 0  # tokens and scored rows that the batch says
         self._views: dict[tuple[int, int, int], Floats] = {}
+        self._take_results(min(settings["n_outputs_max"], most_tokens))
 
     def forward(self, ids: Ids, start: int, scored: int) -> Floats:
         """(scored, V) logits of the last rows, in the runtime's memory; `ids[0]` stands at position `start`.
@@ -78,6 +80,22 @@ class Context:
         if code:
             raise RuntimeError(_MEANINGS.get(code, f"llama_decode gave {code}"))
         return self._rows(self._fn.llama_get_logits(self.address), scored, self._weights.vocab_size)
+
+    def _take_results(self, rows: int) -> None:
+        """Let llama.cpp take the memory for so many rows of logits and hidden states now.
+
+        It takes it when rows are first asked for, and takes another one for more rows: views of the first would then
+        show memory that is gone. The forward that asks is stopped at its first step.
+        """
+        self._fn.llama_set_abort_callback(self.address, _STOP, None)
+        self.give_hidden(True)
+        try:
+            with suppress(RuntimeError):
+                self.forward(np.zeros(rows, np.int32), 0, rows)
+        finally:
+            self.give_hidden(False)
+            self._fn.llama_set_abort_callback(self.address, AbortCallback(), None)
+            self.clear()
 
     def give_hidden(self, given: bool) -> None:
         """Whether the next forwards give hidden states out, too: then they score every row, however few are wanted.
@@ -127,6 +145,8 @@ class Context:
 class _Owner:
     """What keeps a context of llama.cpp: it is freed when nobody holds this any more."""
 
+
+_STOP = AbortCallback(lambda data: True)
 
 # Source: the comment at llama_decode in include/llama.h.
 _MEANINGS = {1: "no room for the tokens in the cache", 2: "the forward was stopped", -1: "the tokens were refused"}

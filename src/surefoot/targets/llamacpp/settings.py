@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 48
 """chosen: more than the longest sweep of row counts has, and fewer than the 64 from which flash attention works in
-tiles; their logits are 29 MB at a 152k vocabulary, and always reserved."""
+tiles; their logits are 29 MB at a 152k vocabulary, and reserved at once."""
 
 DEFAULT_LENGTH = 8192
 """chosen: llama.cpp reserves the whole cache at once, and the 131,072 tokens of many models would be 16 GB of it."""
@@ -61,11 +61,12 @@ class Chosen:
 
     def context_values(self, max_length: int) -> dict[str, int]:
         """Fields of llama_context_params. Both thread counts are one, so that a block is no other kind of forward."""
+        ubatch = self.taken_at_once(max_length)
         return {
             # Padding of a block may stand behind the last token of the context.
             "n_ctx": max_length + MAX_ROWS,
-            "n_batch": self.ubatch,
-            "n_ubatch": self.ubatch,
+            "n_batch": ubatch,
+            "n_ubatch": ubatch,
             "n_seq_max": 1,
             "n_outputs_max": MAX_ROWS,
             # A hidden state for each token, also of a file that says they are to be summed up.
@@ -78,8 +79,15 @@ class Chosen:
             # A window's cache as long as the context: a shorter one forgets rows that a rejected draft brings back.
             "swa_full": 1,
             "kv_unified": 1,
+            # On the CPU means all of it: else a large block may be sent to a graphics processor that is there.
+            "offload_kqv": not self.on_cpu,
+            "op_offload": not self.on_cpu,
             "no_perf": 1,
         }
+
+    def taken_at_once(self, max_length: int) -> int:
+        """Tokens of a prompt in one forward: no more than the cache has room for."""
+        return min(self.ubatch, max_length + MAX_ROWS)
 
 
 def choose(options: Options, kinds: frozenset[str], on_cpu: bool) -> Chosen:
@@ -95,7 +103,7 @@ def choose(options: Options, kinds: frozenset[str], on_cpu: bool) -> Chosen:
         else options.cache_type_v,
         flash="on" if options.flash_attn == "auto" and on_cpu else options.flash_attn,
         repack=not few if options.repack == "auto" else options.repack == "on",
-        max_rows=options.max_rows or (FEW_ROWS if few and on_cpu else MAX_ROWS),
+        max_rows=options.max_rows or max(FEW_ROWS if few and on_cpu else MAX_ROWS, options.min_rows),
         min_rows=options.min_rows,
         ubatch=max(options.ubatch, MAX_ROWS),
         gpu_layers=options.gpu_layers,
