@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,9 @@ def test_a_change_is_refused(tmp_path: Path, change: Callable[[dict[str, Any]], 
         {"sweep": {"wide": [[1]]}},
         {"command": "tune"},
         {"owner": {"settings": {"threads": 2}}},
+        {"curve": {"host_s": 10**400}},
+        {"curve": {"lines": [{"rows": n, "base_s": 1.0, "slope_s": 0.0, "error": 0.02} for n in (1, 10**9)]}},
+        {"workloads": [{**asdict(samples.WORKLOAD), "depth": 10**400}]},
     ],
 )
 def test_a_forged_plan_with_a_right_digest_is_refused_where_it_makes_no_sense(
@@ -123,6 +126,27 @@ def test_what_is_no_plan_is_refused(tmp_path: Path, content: bytes, why: str) ->
     path = tmp_path / "p.json"
     path.write_bytes(content)
     refused(path, why)
+
+
+DAMAGED = [
+    b'{"schema": 2, "x": 1e999}',
+    b'{"schema": 1e999}',
+    *(b'{"x": ' + b"[" * deep + b"]" * deep + b"}" for deep in (900, 5_000, 50_000)),
+]
+"""JSON that can be read, and much of it not written again, which is what the digest does."""
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_damaged_plan_is_refused_by_name_and_passed_over_where_it_was_found(tmp_path: Path, content: bytes) -> None:
+    path = plans.path_of(samples.OWNER, tmp_path)
+    path.parent.mkdir()
+    path.write_bytes(content)
+    refused(path)
+    found = plans.find(samples.OWNER, "auto", tmp_path)
+    assert found.plan is None
+    assert str(path) in found.note
+    # The neighbours are asked for one that nearly fits; a damaged one among them says nothing.
+    assert plans.find(replace(samples.OWNER, settings={"threads": "7"}), "auto", tmp_path) == plans.Found()
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

@@ -18,6 +18,9 @@ from surefoot.core.errors import ConfigError
 LEVEL = 0.95
 """chosen: what the field prints."""
 
+MOST_ROWS = 4096
+"""chosen: no sweep has as many, and a table of prices has an entry for each."""
+
 NOISE = 0.02
 """measured: 2-core x86, repeated sweeps: medians of the same rows differ by less than 5 % from sweep to sweep, which
 is 1.96 standard deviations of a difference of two medians of 2 % (one standard deviation) each. No interval within one

@@ -9,16 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from surefoot.core.cost import NOISE, CostCurve, Point, fit_curve, published
+from surefoot.core.cost import MOST_ROWS, NOISE, CostCurve, Point, fit_curve, published
 from surefoot.core.errors import ConfigError
 from surefoot.engine import plans
 from surefoot.engine.bounded import json_object
 
 ONE_RUN = 0.035
 """chosen: differences under 5 % are noise, and a figure that somebody published may be a single run: 5 % by root 2."""
-
-MOST_ROWS = 4096
-"""chosen: no sweep has as many."""
 
 _BOTH = "+"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import shlex
+import sys
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from surefoot.core.cost import CostCurve
+from surefoot.core.cost import MOST_ROWS, CostCurve
 from surefoot.core.errors import ConfigError
 from surefoot.engine.plans.plan import SCHEMA, Plan
 from surefoot.engine.whole import write_whole
@@ -24,6 +24,9 @@ MAX_BYTES = 4 * 2**20
 
 _WIDE = 110
 """chosen: a value stands on one line where that is no longer than a screen is wide."""
+
+_TOO_LARGE = 2**63
+"""chosen: nothing that a plan counts needs more than 64 bits, and a product with seconds must be a number."""
 
 
 def save(plan: Plan, path: Path) -> None:
@@ -59,12 +62,16 @@ def read(document: Mapping[str, Any]) -> Plan:
 
     Raises: ConfigError, half a sentence, for one that is of another schema, was changed, or is none.
     """
+    values = {name: value for name, value in document.items() if name != "digest"}
+    try:
+        digest = _digest(values)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"it holds what no plan holds: {error}") from error
     schema = document.get("schema")
     if schema != SCHEMA or isinstance(schema, bool):
         age = "an older" if isinstance(schema, int) and schema < SCHEMA else "another"
         raise ConfigError(f"it is of {age} schema ({_shown(schema)}, and this Surefoot reads {SCHEMA})")
-    values = {name: value for name, value in document.items() if name != "digest"}
-    if document.get("digest") != _digest(values):
+    if document.get("digest") != digest:
         raise ConfigError("it was changed since it was written, so its figures are nobody's measurements")
     plan = _read(Plan, values, "the plan")
     assert isinstance(plan, Plan)
@@ -158,9 +165,9 @@ def _read(hint: Any, value: Any, at: str) -> Any:
         return {key: _read(inside[1], each, f"{at}.{key}") for key, each in value.items()}
     elif is_dataclass(hint) and isinstance(value, dict):
         return _build(hint, value, at)
-    elif hint is float and type(value) in (int, float) and math.isfinite(value):
+    elif hint is float and type(value) in (int, float) and abs(value) <= sys.float_info.max:
         return float(value)
-    elif isinstance(hint, type) and type(value) is hint:
+    elif isinstance(hint, type) and type(value) is hint and (not isinstance(value, int) or abs(value) < _TOO_LARGE):
         return value
     raise ConfigError(f"{at} is {_shown(value)}, which no plan holds there")
 
@@ -180,7 +187,9 @@ def _check(curve: CostCurve) -> None:
     """Raises: ConfigError for a curve that no sweep gives and that prices could not be taken from."""
     rows = [line.rows for line in curve.lines]
     if not rows or rows[0] != 1 or any(b <= a for a, b in pairwise(rows)):
-        raise ConfigError(f"its curve has the row counts {rows}, which do not rise from 1")
+        raise ConfigError(f"its curve has the row counts {_shown(rows)}, which do not rise from 1")
+    if rows[-1] > MOST_ROWS:
+        raise ConfigError(f"its curve reaches {rows[-1]} rows, and no sweep has more than {MOST_ROWS}")
     costs = [number for line in curve.lines for number in (line.base_s, line.slope_s)]
     if min(costs) < 0 or curve.host_s < 0 or any(line.at(1) <= 0 or line.error <= 0 for line in curve.lines):
         raise ConfigError("its curve has costs that are not positive")
