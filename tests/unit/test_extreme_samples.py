@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from surefoot.core.binding import what_binds
 from surefoot.core.cost import CostCurve, fit_curve, point, published
-from surefoot.core.payoff import FREE, judged, outlook, verdict
+from surefoot.core.payoff import FREE, judged, outlook
 from surefoot.core.plateaus import staircase
 from surefoot.core.served import Served, reestimated
 from surefoot.lab.agreement import compare
@@ -56,10 +56,8 @@ def test_whatever_the_clock_says_a_verdict_comes_of_it(samples: list[Sample], la
     assert steadiness(samples).slowest >= 1
     for depth in DEPTHS:
         view = outlook(found, depth)
-        said = verdict(found, [0.5] * (found.max_rows - 1), 20, depth)
-        for number in (view.perfect.gain, said.low, said.high):
-            assert math.isfinite(number)
-        json.dumps(asdict(said), allow_nan=False)
+        assert math.isfinite(view.perfect.gain)
+        json.dumps(asdict(view), allow_nan=False)
         json.dumps([asdict(staircase(found, depth)), asdict(what_binds(found, depth))], allow_nan=False)
     worked = worth([Counted("code", TEXT, FREE, True)], found, 8192)
     assert worked is not None
@@ -74,9 +72,10 @@ def test_a_round_that_stood_still_leaves_the_interval_wide_and_finite() -> None:
     stopped = point(3, 200, [0.02] * 6 + [600.0])
     assert stopped.error == pytest.approx(math.log(600 / 0.02) / 3.92)
     wide = fit_curve([*published({1: 0.02, 2: 0.021}, 200), stopped])
-    said = verdict(wide, [1.0, 1.0], 20, 200)
-    assert said.kind == "undecided"
-    assert 0 < said.low < 1 < said.high < math.inf
+    said = worth([Counted("code", TEXT, FREE, True)], wide, 8192)
+    assert said is not None
+    assert said.outcome.kind == "undecided"
+    assert 0 < said.outcome.low < 1 < said.outcome.high < math.inf
 
 
 def test_an_interval_without_an_end_has_one_all_the_same() -> None:

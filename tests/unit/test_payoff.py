@@ -1,20 +1,25 @@
-"""Bars, break-even, the best length and verdicts, against brute force and published figures."""
+"""Bars, break-even, the best length and what a curve allows, against brute force and published figures."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 
 import pytest
 from cost_curves import SEED, context, curve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefoot.core.cost import fit_curve, published
+from surefoot.core.cost import CostCurve, fit_curve, published
 from surefoot.core.errors import ConfigError
-from surefoot.core.payoff import DraftCost, best, between, break_even, expected, geometric, outlook, verdict
+from surefoot.core.payoff import FREE, DraftCost, Expected, between, break_even, expected, geometric, judged, outlook
 
 survivals = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=12).map(lambda chances: sorted(chances, reverse=True))
 staircases = st.lists(st.floats(0.5, 9.0), min_size=2, max_size=13).map(lambda costs: dict(enumerate(costs, 1)))
+
+
+def best(curve: CostCurve, survival: Sequence[float], depth: int, draft: DraftCost = FREE) -> Expected:
+    """The draft length of most tokens per second, the shortest of equals."""
+    return max(expected(curve, survival, depth, draft), key=lambda each: each.tokens_per_s)
 
 
 def test_the_bar_of_the_published_staircase() -> None:
@@ -88,8 +93,7 @@ def test_where_rows_cost_what_they_are_nobody_should_speculate(name: str) -> Non
     view = outlook(curve(name), 200)
     assert view.never
     assert view.text.startswith("never speculate here: ")
-    found = verdict(curve(name), geometric(0.99, 11), 1000, 200)
-    assert (found.kind, found.draft_len) == ("never speculate", 0)
+    assert view.perfect.draft_len > 0
 
 
 def test_every_other_curve_leaves_a_chance() -> None:
@@ -105,25 +109,29 @@ def test_the_outlook_names_the_easiest_and_the_perfect_length() -> None:
     )
 
 
-def test_verdicts_in_words() -> None:
-    seed = curve(SEED)
-    good = verdict(seed, geometric(0.8, 8), 500, 848)
-    assert (good.kind, good.draft_len) == ("draft", 7)
-    assert good.low > 1
-    assert good.text == "draft 7 (8 rows): expect 2.5x to 3.1x"
-    assert "8 rows cost 1.49 times plain decoding at 848 tokens" in good.reasons[0]
-    assert "one depth only" in good.reasons[-1]
-    slope = curve("torch-bf16-smol135m-200")
-    bad = verdict(slope, geometric(0.1, 8), 500, 200)
-    assert (bad.kind, bad.draft_len) == ("do not speculate", 0)
-    assert bad.high < 1
-    thin = verdict(seed, geometric(0.8, 8), 1, 848)
-    wide = thin.high / thin.low
-    assert wide > 2 * good.high / good.low
-    close = verdict(slope, geometric(0.4, 8), 20, 200)
-    assert (close.kind, close.draft_len) == ("undecided", 0)
-    assert close.text.startswith("undecided: draft_len ")
-    assert close.low < 1 < close.high
+def test_the_words_are_about_a_draft_where_none_pays() -> None:
+    view = outlook(fit_curve(published({rows: rows * 1.07 for rows in range(1, 9)} | {1: 1.0, 2: 2.1}, 0)), 0)
+    assert (view.never, view.perfect.rows) == (True, 2)
+    assert view.text == (
+        "never speculate here: 2 rows cost 2.10 times one row, so even drafts that are always right would give 0.95x"
+    )
+    with pytest.raises(ConfigError, match="two rows at least"):
+        outlook(fit_curve(published({1: 1.0}, 0)), 0)
+
+
+def test_a_sweep_of_few_rows_does_not_say_never() -> None:
+    """Two rows of MLX in bf16 cost two, and eight rows cost no more."""
+    costs = {rows: curve("mlx-bf16").direct_s(rows, 0) for rows in range(1, 9)}
+    few = outlook(fit_curve(published({rows: costs[rows] for rows in (1, 2)}, 0)), 0)
+    assert not few.never
+    assert few.text == (
+        "of the 2 rows that were swept none is worth a draft: 2 rows cost 1.98 times one row, so even drafts that are "
+        "always right would give 1.01x; what more rows cost is not known"
+    )
+    assert outlook(fit_curve(published(costs, 0)), 0).perfect.gain > 3.8
+    slope = {rows: 1.0 * rows for rows in range(1, 9)}
+    seven = {rows: cost for rows, cost in slope.items() if rows < 8}
+    assert [outlook(fit_curve(published(each, 0)), 0).never for each in (seven, slope)] == [False, True]
 
 
 def test_no_digit_is_finer_than_the_distance_of_the_ends() -> None:
@@ -132,24 +140,15 @@ def test_no_digit_is_finer_than_the_distance_of_the_ends() -> None:
     assert between(0.998, 1.002) == "1.00x"
 
 
-def test_a_verdict_says_when_its_price_was_never_measured() -> None:
-    found = verdict(curve(SEED), [1.0] * 14, 500, 848)
-    assert found.draft_len == 14
-    assert any("15 rows were not measured" in reason for reason in found.reasons)
-
-
-def test_a_verdict_needs_counts() -> None:
-    with pytest.raises(ConfigError, match="run the workload first"):
-        verdict(curve(SEED), [0.5], 0, 848)
-    with pytest.raises(ConfigError, match="survival of one draft token"):
-        verdict(curve(SEED), [], 5, 848)
-
-
-def test_the_interval_is_the_spread_of_accepted_tokens_and_of_both_costs() -> None:
-    """By hand: half of the drafts hold for two tokens, half for none, so A is 0 or 2."""
-    found = verdict(fit_curve(published({1: 1.0, 2: 1.0, 3: 1.0}, 0)), [0.5, 0.5], 400, 0)
-    assert found.gain == pytest.approx(2.0)
-    of_tokens = (1.0 + 4 / 1600) / 400 / 2.0**2
-    spread = 1.96 * math.sqrt(of_tokens + 2 * 0.02**2)
-    assert math.log(found.high / found.gain) == pytest.approx(spread)
-    assert math.log(found.gain / found.low) == pytest.approx(spread)
+def test_a_verdict_is_where_its_interval_lies() -> None:
+    view = outlook(curve(SEED), 848)
+    found = [judged(view, 7, gain, 0.1, ("why",)) for gain in (1.5, 1.05, 0.8)]
+    assert [(each.kind, each.draft_len) for each in found] == [("draft", 7), ("undecided", 0), ("do not speculate", 0)]
+    assert [each.text for each in found] == [
+        "draft 7 (8 rows): expect 1.36x to 1.66x",
+        "undecided: draft_len 7 (8 rows), the best, gives 0.95x to 1.16x",
+        "do not speculate: draft_len 7 (8 rows), the best, would give 0.72x to 0.88x",
+    ]
+    held = judged(view, 7, 1.5, 1.0, (), least=0.99)
+    assert (held.kind, held.low) == ("undecided", 0.99)
+    assert judged(outlook(curve("mlx-fp32-smol-200"), 200), 7, 1.5, 0.1, ()).kind == "never speculate"

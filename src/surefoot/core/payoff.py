@@ -19,6 +19,10 @@ from surefoot.core.errors import ConfigError
 NEVER_GAIN = 1.1
 """chosen: where drafts that are always right gain less than a tenth, those that are sometimes wrong lose."""
 
+ENOUGH_ROWS = 8
+"""measured: MLX bf16 (ml-explore/mlx issue 4265), where 2 rows cost 1.98 times one row and 8 rows 2.05 times: a
+sweep that ends before does not see what pays."""
+
 WIDEST = 100.0
 """chosen: an interval of a factor of e^100 either way says that nothing is known, and its ends are numbers still."""
 
@@ -93,11 +97,6 @@ def expected(curve: CostCurve, survival: Sequence[float], depth: int, draft: Dra
     return tuple(found)
 
 
-def best(curve: CostCurve, survival: Sequence[float], depth: int, draft: DraftCost = FREE) -> Expected:
-    """The draft length of most tokens per second; the shortest of equals, 0 where drafting does not pay."""
-    return max(expected(curve, survival, depth, draft), key=lambda each: each.tokens_per_s)
-
-
 def break_even(curve: CostCurve, rows: int, depth: int, draft: DraftCost = FREE) -> float | None:
     """The acceptance per token (the same at each position) at which rounds of so many rows are as fast as plain
     decoding.
@@ -121,8 +120,9 @@ def break_even(curve: CostCurve, rows: int, depth: int, draft: DraftCost = FREE)
 class Outlook:
     """What a curve allows at all, before any text was written.
 
-    perfect: the draft length and gain of drafts that are always right. easiest: the draft length of least break-even
-    acceptance, and that acceptance.
+    perfect: the best draft length of at least 1 for drafts that are always right, and its gain. easiest: the draft
+    length of least break-even acceptance, and that acceptance. never: even perfect drafts gain next to nothing, and
+    enough rows were swept to know.
     """
 
     perfect: Expected
@@ -133,27 +133,38 @@ class Outlook:
 
 
 def outlook(curve: CostCurve, depth: int, draft: DraftCost = FREE) -> Outlook:
-    """Whether drafting can pay on this curve, and how good drafts must be."""
-    perfect = best(curve, [1.0] * (curve.max_rows - 1), depth, draft)
+    """Whether drafting can pay on this curve, and how good drafts must be.
+
+    Raises: ConfigError for a curve of single rows, which says nothing of drafts.
+    """
+    drafted = expected(curve, [1.0] * (curve.max_rows - 1), depth, draft)[1:]
+    if not drafted:
+        raise ConfigError("what drafts can bring needs the cost of two rows at least, and one was measured")
+    perfect = max(drafted, key=lambda each: each.tokens_per_s)
     needs = [(break_even(curve, rows, depth, draft), rows - 1) for rows in curve.rows if rows > 1]
     acceptance, draft_len = min(((a, k) for a, k in needs if a is not None), default=(1.0, 0))
-    never = perfect.gain < NEVER_GAIN
-    if never:
-        text = (
-            f"never speculate here: {perfect.rows} rows cost {perfect.bar:.2f} times one row, so even drafts that are "
-            f"always right would give {perfect.gain:.2f}x"
-        )
-    else:
+    never = perfect.gain < NEVER_GAIN and curve.max_rows >= ENOUGH_ROWS
+    if perfect.gain >= NEVER_GAIN:
         text = (
             f"draft_len {draft_len} pays from an acceptance of {acceptance:.0%} on; drafts that are always right would "
             f"give {perfect.gain:.2f}x at draft_len {perfect.draft_len}"
         )
+    else:
+        loss = (
+            f"{perfect.rows} rows cost {perfect.bar:.2f} times one row, so even drafts that are always right would "
+            f"give {perfect.gain:.2f}x"
+        )
+        text = f"never speculate here: {loss}"
+        if not never:
+            swept = f"of the {curve.max_rows} rows that were swept none is worth a draft"
+            text = f"{swept}: {loss}; what more rows cost is not known"
     return Outlook(perfect, draft_len, acceptance, never, text)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do on one workload. gain with its 95 % interval; draft_len 0 where drafts should stay off."""
+    """What to do on one workload. gain with its 95 % interval; draft_len: the best fixed length, 0 where none is sure
+    to pay."""
 
     kind: Literal["draft", "undecided", "do not speculate", "never speculate"]
     draft_len: int
@@ -164,31 +175,14 @@ class Verdict:
     text: str
 
 
-def verdict(curve: CostCurve, survival: Sequence[float], offered: int, depth: int, draft: DraftCost = FREE) -> Verdict:
-    """The draft length to use, or not to speculate, and why.
-
-    `offered`: drafts that the survival was counted from. The interval holds what the sweep and the count leave open:
-    the noise of both costs, and the spread of the accepted tokens over that many drafts. An interval around 1 is
-    undecided, and drafts stay off.
-    """
-    if offered < 1:
-        raise ConfigError("a verdict needs drafts that were counted; run the workload first")
-    choices = expected(curve, survival, depth, draft)[1:]
-    if not choices:
-        raise ConfigError("a verdict needs the survival of one draft token and the cost of two rows at least")
-    choice = max(choices, key=lambda each: each.gain)
-    spread = 1.96 * _log_error(curve, survival, offered, choice)
-    reasons = _reasons(curve, choice, offered, depth)
-    return judged(outlook(curve, depth, draft), choice.draft_len, choice.gain, spread, reasons)
-
-
 def judged(
     view: Outlook, draft_len: int, gain: float, spread: float, reasons: Sequence[str], *, least: float = 0.0
 ) -> Verdict:
     """The verdict on the best draft length, however its gain was found.
 
     spread: half the 95 % interval of the logarithm of the gain; least: where it ends at the latest, because something
-    else holds it up. An interval around 1 is undecided, and drafts stay off.
+    else holds it up. An interval around 1 is undecided. draft_len is what a fixed length is told: 0 unless the whole
+    interval is above 1. A policy that chooses for itself does not look at it.
     """
     spread = min(spread, WIDEST)
     low, high = max(gain * math.exp(-spread), min(least, gain)), gain * math.exp(spread)
@@ -211,33 +205,6 @@ def between(low: float, high: float) -> str:
     digits = 2 if high - low < FINE else 1
     first, last = f"{low:.{digits}f}x", f"{high:.{digits}f}x"
     return first if first == last else f"{first} to {last}"
-
-
-def _log_error(curve: CostCurve, survival: Sequence[float], offered: int, choice: Expected) -> float:
-    """One standard deviation of the logarithm of the gain.
-
-    Source: of accepted tokens A, E[A^2] is the sum of (2 i - 1) survival(i); errors of independent factors add in
-    squares.
-    """
-    lived = survival[: choice.draft_len]
-    mean = sum(lived)
-    square = sum((2 * position - 1) * chance for position, chance in enumerate(lived, 1))
-    # chosen: half of one more draft, so that a count of none or of all is not taken for certainty.
-    variance = (max(0.0, square - mean * mean) + choice.draft_len**2 / (4 * offered)) / offered
-    return math.sqrt(variance / choice.tokens**2 + curve.error(choice.width) ** 2 + curve.error(1) ** 2)
-
-
-def _reasons(curve: CostCurve, choice: Expected, offered: int, depth: int) -> tuple[str, ...]:
-    rows = f"{choice.rows} rows" if choice.width == choice.rows else f"{choice.rows} rows, padded to {choice.width},"
-    reasons = [
-        f"{rows} cost {choice.bar:.2f} times plain decoding at {depth} tokens of context, "
-        f"and emit {choice.tokens:.2f} tokens a round, counted over {offered} drafts"
-    ]
-    if choice.rows in curve.holes:
-        reasons.append(f"{choice.rows} rows were not measured: the price is that of the dearer neighbour")
-    if not curve.has_depth_slope:
-        reasons.append("the curve was measured at one depth only; at a longer context the verdict may be another")
-    return tuple(reasons)
 
 
 def _check(survival: Sequence[float]) -> None:
