@@ -200,6 +200,23 @@ def test_the_depth_where_drafting_ends() -> None:
     assert found(trace, dearer, deepest=each.above // 2).above is None
 
 
+@pytest.mark.parametrize(("slope", "above"), [(1e-5, 850), (2e-5, 512)])
+def test_drafting_may_end_inside_of_the_sweep(slope: float, above: int) -> None:
+    """At a depth that was measured, or at a power of two before the next one that was."""
+    each = found(text(0.9, 0.8, n_prompt=10), curve(stairs, lambda rows: slope * rows**2))
+    assert each.depth < 256
+    assert (each.outcome.kind, each.above) == ("draft", above)
+
+
+def test_a_depth_ends_drafting_only_where_none_behind_it_begins_again() -> None:
+    """Two rows grow dearer with the context than one, and eight never do: at 850 tokens neither pays."""
+    costs = {200: {1: 1.0, 2: 1.2, 8: 12.0}, 850: {1: 1.65, 2: 3.8, 8: 12.0}}
+    returning = fit_curve([each for depth, cost in costs.items() for each in published(cost, depth)])
+    trace = text(1.0, 0.95, n_prompt=10, n=200)
+    assert found(trace, returning, deepest=850).above == 850
+    assert found(trace, returning, deepest=1 << 14).above is None
+
+
 def outcome(kind: str, draft_len: int = 0, low: float = 0.9, high: float = 1.1) -> Outcome:
     return Outcome(kind, draft_len, (low * high) ** 0.5, low, high, "")  # type: ignore[arg-type]
 

@@ -62,6 +62,7 @@ def worth(texts: Sequence[Counted], curve: CostCurve, deepest: int) -> Workload 
     depth = _depth(texts)
     sure = spread(off_s, policy, curve)
     view = outlook(curve, depth, texts[0].draft)
+    deeper = _deeper(curve, depth, deepest)
     rounds = [each for run in by_length[best] for each in run.rounds]
     reasons = (*_texts(texts, off_s, policy), *_reasons(rounds, curve, depth))
     found = judged(
@@ -77,7 +78,7 @@ def worth(texts: Sequence[Counted], curve: CostCurve, deepest: int) -> Workload 
         outcome=_outcome(found, sure),
         fixed_gain=sum(off_s) / _seconds(by_length[best]),
         oracle_share=sum(oracle(each.trace, curve, each.draft).seconds for each in texts) / _seconds(policy),
-        above=_above(by_length, curve, texts[0].draft, deepest) if found.kind == "draft" else None,
+        above=_above(by_length, curve, texts[0].draft, deeper) if found.kind == "draft" else None,
     )
 
 
@@ -197,28 +198,32 @@ def _reasons(rounds: Sequence[Round], curve: CostCurve, depth: int) -> Iterator[
         yield "the curve was measured at one depth only; at a longer context the verdict may be another"
 
 
-def _above(by_length: Mapping[int, Sequence[Replayed]], curve: CostCurve, draft: DraftCost, deepest: int) -> int | None:
-    """The depth from which on no length pays, looked for at powers of two; None where one pays as far as that."""
-    if not curve.has_depth_slope:
-        return None
+def _above(
+    by_length: Mapping[int, Sequence[Replayed]], curve: CostCurve, draft: DraftCost, depths: Sequence[int]
+) -> int | None:
+    """The first of these ascending depths from which on no length pays; None where one pays at the last."""
     shapes = {
         k: Counter((each.rows, each.drafted) for run in runs for each in run.rounds) for k, runs in by_length.items()
     }
     tokens = {k: sum(run.tokens for run in runs) for k, runs in by_length.items()}
-    for depth in _powers(max(curve.depths), deepest):
+    above = None
+    for depth in reversed(depths):
         plain = curve.round_s(1, depth)
         cost = {rows: curve.round_s(rows, depth) for rows in range(1, curve.max_rows + 1)}
-        if all(
-            plain * tokens[k]
-            <= sum(times * (cost[rows] + draft.of(drafted)) for (rows, drafted), times in shape.items())
+        if any(
+            sum(times * (cost[rows] + draft.of(drafted)) for (rows, drafted), times in shape.items())
+            < plain * tokens[k]
             for k, shape in shapes.items()
         ):
-            return depth
-    return None
+            break
+        above = depth
+    return above
 
 
-def _powers(above: int, deepest: int) -> Iterator[int]:
-    depth = 1 << above.bit_length()
-    while depth <= deepest:
-        yield depth
-        depth *= 2
+def _deeper(curve: CostCurve, depth: int, deepest: int) -> tuple[int, ...]:
+    """Where a verdict for `depth` is looked at again: every measured depth and every power of two behind it; nowhere
+    where the curve says nothing of depths."""
+    if not curve.has_depth_slope:
+        return ()
+    powers = {1 << bits for bits in range(depth.bit_length(), deepest.bit_length())}
+    return tuple(sorted(each for each in powers | set(curve.depths) if depth < each <= deepest))
