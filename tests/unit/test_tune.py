@@ -19,6 +19,7 @@ from surefoot.lab.gates import rows as row_gate
 from surefoot.lab.measure import LEAST_TURNS, SPAN
 from surefoot.lab.tune import Kept, Step
 from surefoot.lab.tune.kept import MAX_AGE_S, KeptText
+from surefoot.lab.tune.texts import fitting_depths
 
 
 def test_the_plan_says_what_the_machine_is(tmp_path: Path) -> None:
@@ -288,9 +289,30 @@ def test_rows_that_depend_on_their_block_end_it_and_are_remembered(tmp_path: Pat
 def test_a_short_context_is_swept_as_far_as_it_reaches(tmp_path: Path) -> None:
     found = tuned(Machine(max_length=128), tmp_path)
     assert found.plan.curve is not None
-    assert found.plan.curve.depths == (41, 83)
+    assert found.plan.curve.depths == (40, 83)
+    (doubt,) = found.doubts
+    assert doubt == (
+        "a depth of 160, with a block of 12 rows behind it, does not fit into the context of 128 tokens: costs were "
+        "measured at 40 and 83"
+    )
     with pytest.raises(NotEligible, match="context of 40 tokens is too short"):
         tuned(Machine(max_length=40), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("asked", "swept"),
+    [
+        ((200, 850), (200, 850)),
+        ((200, 4000), (200, 1983)),
+        ((200, 4000, 8000), (200, 1983)),
+        ((200, 1900, 4000), (200, 1900)),
+        ((1900, 4000), (950, 1900)),
+        ((4000,), (1983,)),
+        ((4000, 8000), (991, 1983)),
+    ],
+)
+def test_depths_that_fit_are_kept(tmp_path: Path, asked: tuple[int, ...], swept: tuple[int, ...]) -> None:
+    assert fitting_depths(Machine(max_length=2048).model(tmp_path), asked, 32) == swept
 
 
 def test_rows_that_the_target_cannot_score_are_left_out(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def tune(
         binding=what_binds(curve, depth),
         verdict=worths.expectation(found, view) if found else view.text,
         noise=noise,
-        doubts=tuple(_doubts(model, plan, sweep, load, part)),
+        doubts=tuple(_doubts(model, plan, size.depths, sweep, load, part)),
         agreement=_agreement(before, curve),
         seconds={
             "load": load_s,
@@ -332,14 +332,22 @@ def _noise(sweep: Sweep, curve: CostCurve, load: str | None) -> str | None:
     )
 
 
-def _doubts(model: Model, plan: Plan, sweep: Sweep, load: str | None, part: Part | None) -> list[str]:
-    """What does not forbid a plan and should be known."""
+def _doubts(
+    model: Model, plan: Plan, asked: Sequence[int], sweep: Sweep, load: str | None, part: Part | None
+) -> list[str]:
+    """What does not forbid a plan and should be known. asked: the depths that were wanted."""
     said = []
     seen = sweep.steadiness()
     if not seen.steady and seen.kind != "restless":
         said.append(f"{seen.kind}: {seen.text}")
     if load is not None:
         said.append(f"while costs were measured, {load}")
+    missing = [str(depth) for depth in asked if depth not in sweep.depths]
+    if missing:
+        said.append(
+            f"a depth of {' and '.join(missing)}, with a block of {max(sweep.rows)} rows behind it, does not fit into the "
+            f"context of {model.target.caps.max_length} tokens: costs were measured at {' and '.join(map(str, sweep.depths))}"
+        )
     if sweep.wide:
         n_points = len(sweep.rows) * len(sweep.depths)
         said.append(f"{len(sweep.wide)} of {n_points} points kept a wide interval; their samples are in it")

@@ -22,6 +22,9 @@ from surefoot.lab.traces import Text
 LEAST_TOKENS = 24
 """chosen: a text is written so far whatever the time; in fewer tokens nothing comes twice."""
 
+APART = 1.5
+"""chosen: a slope between depths nearer than that is mostly noise of the two costs it comes from."""
+
 
 @dataclass(frozen=True, slots=True)
 class Written:
@@ -74,20 +77,25 @@ def sweep_text(model: Model, length: int) -> Ids:
 
 
 def fitting_depths(model: Model, asked: Sequence[int], widest: int) -> tuple[int, ...]:
-    """The depths to sweep: those asked for, or shorter ones where the context ends before.
+    """The depths to sweep: those asked for that fit into the context, and the deepest that does where others do not.
 
-    Raises: NotEligible where the context is too short for any.
+    It is left out beside one that is nearly as deep. Where several were asked for there are two at least, since a slope
+    needs them. Raises: NotEligible where the context is too short for any.
     """
     longest = model.target.caps.max_length - SPAN - widest - 1
-    fitting = tuple(depth for depth in asked if depth <= longest)
+    fitting = [depth for depth in asked if depth <= longest]
     if len(fitting) == len(asked):
-        return fitting
+        return tuple(fitting)
     if longest < 2 * len(asked):
         raise NotEligible(
             f"the context of {model.target.caps.max_length} tokens is too short for a sweep of {widest} rows; "
             "raise --ctx-size where the model allows it"
         )
-    return tuple(max(1, longest * (number + 1) // len(asked)) for number in range(len(asked)))
+    if not fitting or longest >= APART * fitting[-1]:
+        fitting.append(longest)
+    if len(fitting) == 1 and len(asked) > 1:
+        fitting.insert(0, fitting[0] // 2)
+    return tuple(fitting)
 
 
 def write(
