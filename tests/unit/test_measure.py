@@ -282,13 +282,15 @@ def test_a_sweep_that_was_cut_short_goes_on_with_its_turns() -> None:
 
 
 def test_shapes_that_were_used_before_need_less_warming_up() -> None:
-    rounds = {warm: sum(len(session.blocks) for session in opened(warm)) for warm in (0, 1, 2)}
-    assert rounds[2] - rounds[1] == rounds[1] - rounds[0] == len(ROWS) * len(DEPTHS)
+    rounds = {used: [b for session in opened(used) for _, b in session.blocks] for used in (0, 4, 99)}
+    assert len(rounds[0]) - len(rounds[99]) == len(ROWS) * len(DEPTHS)
+    assert len(rounds[0]) - len(rounds[4]) == 4 * len(DEPTHS)
+    assert sum(len(block) > 4 for block in rounds[4]) == sum(len(block) > 4 for block in rounds[0])
 
 
-def opened(warm: int) -> list[Timed]:
+def opened(used_rows: int) -> list[Timed]:
     machine = Machine()
-    sweep(machine, warm=warm)
+    sweep(machine, used_rows=used_rows)
     return machine.opened
 
 

@@ -94,6 +94,28 @@ def test_an_interruption_costs_the_turn_in_progress(tmp_path: Path) -> None:
     assert not (folder / "cache" / "kept.jsonl").exists()
 
 
+def test_shapes_that_this_process_has_not_used_are_warmed_up_once_more(tmp_path: Path) -> None:
+    """After an interruption the rows are not tried again, so that nothing has warmed up their blocks."""
+    whole, before_sweep = Machine(), []
+
+    def note(step: Step) -> None:
+        if step.what == "sweep, warming up":
+            before_sweep.append(whole.forwards)
+
+    tuned(whole, tmp_path / _new(tmp_path, "whole"), show=note)
+    folder = tmp_path / _new(tmp_path, "cut")
+
+    def stop(step: Step) -> None:
+        if step.what == "sweep, warming up":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tuned(Machine(), folder, show=stop)
+    rest = Machine()
+    tuned(rest, folder)
+    assert rest.forwards == whole.forwards - before_sweep[0] + SMALL.gate_rows * len(SMALL.depths)
+
+
 def test_texts_that_were_written_are_not_written_again(tmp_path: Path) -> None:
     def stop_at_the_end(step: Step) -> None:
         if step.what.startswith("what drafts are worth"):

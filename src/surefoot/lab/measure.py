@@ -83,7 +83,7 @@ def measure(
     depths: Sequence[int] = DEPTHS,
     limit_s: float = 60.0,
     seed: int = 0,
-    warm: int = WARM,
+    used_rows: int = 0,
     before: Sequence[Sample] = (),
     keep: Callable[[Sequence[Sample]], None] = lambda samples: None,
     show: Callable[[Progress], None] = lambda progress: None,
@@ -93,7 +93,8 @@ def measure(
     A round is: score so many tokens of real text, read the choices on the host, keep one row and roll the others back.
     Each depth has a session of its own, so that the depths are measured side by side and not one after the other. A
     turn has one round of each that is not narrow yet, and always one of a single row, which tells the pace of the
-    machine. warm: rounds of each shape that are not counted; fewer will do where the shapes were used before.
+    machine. The first `WARM` rounds of each shape are not counted; one fewer where blocks of up to used_rows rows were
+    scored just before.
     keep: is given the samples of each turn when it is done. before: those of an earlier sweep of the same
     places that was cut short; this one goes on with the turn that follows.
     Raises: ConfigError for a text that is too short, or no single row among the row counts.
@@ -115,11 +116,12 @@ def measure(
             sessions[depth] = open_session()
             sessions[depth].prefill(text[:depth])
         bench = _Bench(sessions, text, clock, began)
-        places = [(each, depth) for depth in depths for each in rows] * warm
-        for number, place in enumerate(places):
-            if number % len(rows) == 0:
+        for number in range(WARM):
+            for depth in depths:
                 show(Progress(0, 0.0, len(rows) * len(depths)))
-            bench.round(-1, place)
+                for each in rows:
+                    if number or each > used_rows:
+                        bench.round(-1, (each, depth))
         return _sweep(bench, rows, depths, began + limit_s, seed, before, keep, show)
     finally:
         for session in sessions.values():

@@ -36,9 +36,6 @@ HISTORY_ONLY = ("ngram", "suffix")
 TOO_NOISY = 0.08
 """chosen: one standard deviation of the middle point; a step that decides costs 20 % and more, drafts bring 10 %."""
 
-WARM = 1
-"""chosen: the rows were tried in blocks of these sizes just before, so one round for each shape is enough."""
-
 
 @dataclass(frozen=True, slots=True)
 class Size:
@@ -135,13 +132,14 @@ def tune(
     owner = plans.owner_of(model.files, model.target.caps, model.config)
     before = plans.find(owner, "auto", cache_dir).plan
     resumed, began = kept.resumed, world.clock()
+    used_rows = 0 if kept.rows else size.gate_rows  # nothing was tried in this process where it was known already
     rows = _rows(model, size, world, kept, before)
     tried = world.clock()
     if rows.row_class == "row-dependent":
         _refuse_rows(model, rows, world, cache_dir)
     watch = world.watch()
     watch.start()
-    sweep = _sweep(model, size, world, kept)
+    sweep = _sweep(model, size, world, kept, used_rows)
     load = validity.busy(watch.stop(), owner.cores)
     swept = world.clock()
     written = _texts(model, size, world, kept)
@@ -229,7 +227,7 @@ def _refuse_rows(model: Model, rows: RowFinding, world: World, cache_dir: Path) 
     raise NotEligible(f"drafts would change the text here, so there is nothing to tune: {rows.text}")
 
 
-def _sweep(model: Model, size: Size, world: World, kept: Kept) -> Sweep:
+def _sweep(model: Model, size: Size, world: World, kept: Kept, used_rows: int) -> Sweep:
     widest = max(kept_rows(model, size))
     depths = plain_texts.fitting_depths(model, size.depths, widest)
     texts_s = size.texts_s
@@ -249,7 +247,7 @@ def _sweep(model: Model, size: Size, world: World, kept: Kept) -> Sweep:
         rows=kept_rows(model, size),
         depths=depths,
         limit_s=size.sweep_s,
-        warm=WARM,
+        used_rows=used_rows,
         before=kept.samples,
         keep=kept.keep_turn,
         show=show,
