@@ -15,7 +15,7 @@ from surefoot.core.plateaus import staircase
 from surefoot.core.types import Ids, as_ids
 from surefoot.lab import measure as module
 from surefoot.lab.measure import LEAST_TURNS, MOST_TURNS, SPAN, WARM, Progress, Sweep, measure
-from surefoot.lab.steadiness import Sample, corrected, steadiness, turn_paces
+from surefoot.lab.steadiness import OUTLIER, Sample, corrected, steadiness, turn_paces
 from surefoot.targets.toy import Options, ToyTarget
 
 ROWS = (*range(1, 11), 12, 16)
@@ -184,7 +184,10 @@ def test_stalls_are_kept_and_named() -> None:
     seen = found.steadiness()
     slow = [sample for sample in found.samples if sample.seconds > 0.2]
     assert slow
-    assert set(slow) <= set(seen.outliers)
+    assert set(slow) <= {each.sample for each in seen.outliers}
+    times = [each.times for each in seen.outliers]
+    assert times == sorted(times, reverse=True)
+    assert times[-1] > OUTLIER
     assert seen.stalls >= len([sample for sample in slow if sample.seconds > 0.3])
     assert found.curve().direct_s(4, 16) == pytest.approx(truth(4, 24), rel=0.02)
 

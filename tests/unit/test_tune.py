@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -245,6 +246,25 @@ def test_a_throttle_is_a_doubt_and_no_reason_to_stop(tmp_path: Path) -> None:
     assert found.noise is None
     assert found.path is not None
     assert any(doubt.startswith("throttled: ") for doubt in found.doubts)
+
+
+def test_a_round_that_stood_still_is_named(tmp_path: Path) -> None:
+    """The first round of seven rows that counts: two before it warm up, and the try of the rows has six at the most."""
+    seven: list[int] = []
+
+    def cost(rows: int, depth: int) -> float:
+        seven.extend([rows] if rows == 7 and depth >= 160 else [])
+        return truth(rows, depth) * (9.0 if seven == [7, 7, 7] and rows == 7 and depth >= 160 else 1.0)
+
+    found = tuned(Machine(cost=cost), tmp_path)
+    assert found.plan.sweep is not None
+    assert found.plan.sweep.steady
+    (doubt,) = found.doubts
+    assert re.fullmatch(
+        r"1 of 1\d\d rounds took 1\.5 times the usual of their kind and more, 1 of them 5 times and more; the worst: "
+        r"7 rows at 160 tokens [89]\.\d times \(turn 1\); they are in the samples, and medians pass over them",
+        doubt,
+    )
 
 
 def test_a_second_sweep_is_compared_with_the_first(tmp_path: Path) -> None:

@@ -56,13 +56,22 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class Outlier:
+    """A round that took `times` the usual of its rows and depth, the pace of its turn taken out."""
+
+    sample: Sample
+    times: float
+
+
+@dataclass(frozen=True, slots=True)
 class Steadiness:
-    """paces: how many times slower than usual each turn was. outliers: samples kept and named; stalls are those of
-    `STALL` times and more. kind: what the paces do. text: in words, with what to do about it.
+    """paces: how many times slower than usual each turn was. outliers: kept and named, the worst first; stalls: how
+    many of them took `STALL` times the usual and more. kind: what the paces do. text: in words, with what to do about
+    it.
     """
 
     paces: Mapping[int, float]
-    outliers: tuple[Sample, ...]
+    outliers: tuple[Outlier, ...]
     stalls: int
     kind: Kind
     slowest: float
@@ -111,9 +120,9 @@ def steadiness(samples: Sequence[Sample]) -> Steadiness:
     """What these samples, turn by turn, say about the machine."""
     paces = turn_paces(samples)
     usual = {place: median(values) for place, values in corrected(samples, paces).items()}
-    ratios = [(each, each.seconds / paces[each.turn] / usual[each.rows, each.depth]) for each in samples]
-    outliers = tuple(each for each, ratio in ratios if ratio > OUTLIER)
-    stalls = sum(ratio > STALL for _, ratio in ratios)
+    ratios = [Outlier(each, each.seconds / paces[each.turn] / usual[each.rows, each.depth]) for each in samples]
+    outliers = tuple(sorted((each for each in ratios if each.times > OUTLIER), key=lambda each: -each.times))
+    stalls = sum(each.times > STALL for each in outliers)
     turns = sorted(paces)
     values = np.asarray([paces[turn] for turn in turns])
     pieces = fit(np.arange(1.0, len(values) + 1), values, _noise(values) * values)

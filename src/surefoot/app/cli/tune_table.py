@@ -172,6 +172,7 @@ def _times(tuned: Tuned) -> str:
     again = ", with what an earlier run had measured" if tuned.resumed else ""
     return (
         f"took {spelled(spent)}{again}: rows {seconds['rows']:.1f} s, sweep {seconds['sweep']:.1f} s "
-        f"({facts.turns} turns, {facts.samples} rounds), texts {seconds['texts']:.1f} s, replaying them "
-        f"{seconds['replay']:.1f} s; loading and compiling before that {facts.load_s:.1f} s"
+        f"({facts.warm_s:.1f} s of it before any round counted; {facts.turns} turns, {facts.samples} rounds), texts "
+        f"{seconds['texts']:.1f} s, replaying them {seconds['replay']:.1f} s; loading and compiling "
+        f"before that {facts.load_s:.1f} s"
     )

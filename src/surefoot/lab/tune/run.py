@@ -24,6 +24,7 @@ from surefoot.lab.gates import rows as row_gate
 from surefoot.lab.gates.writing import drafter as make_drafter
 from surefoot.lab.machine import Watch
 from surefoot.lab.measure import DEPTHS, ROWS, SPAN, Progress, Sweep, measure
+from surefoot.lab.steadiness import OUTLIER, STALL, Steadiness
 from surefoot.lab.tune import texts as plain_texts
 from surefoot.lab.tune import worth as worths
 from surefoot.lab.tune.kept import Kept, KeptText
@@ -338,13 +339,16 @@ def _doubts(
     seen = sweep.steadiness()
     if not seen.steady and seen.kind != "restless":
         said.append(f"{seen.kind}: {seen.text}")
+    if seen.outliers:
+        said.append(_outliers(seen, len(sweep.samples)))
     if load is not None:
         said.append(f"while costs were measured, {load}")
     missing = [str(depth) for depth in asked if depth not in sweep.depths]
     if missing:
         said.append(
-            f"a depth of {' and '.join(missing)}, with a block of {max(sweep.rows)} rows behind it, does not fit into the "
-            f"context of {model.target.caps.max_length} tokens: costs were measured at {' and '.join(map(str, sweep.depths))}"
+            f"a depth of {' and '.join(missing)}, with a block of {max(sweep.rows)} rows behind it, does not fit into "
+            f"the context of {model.target.caps.max_length} tokens: costs were measured at "
+            f"{' and '.join(map(str, sweep.depths))}"
         )
     if sweep.wide:
         n_points = len(sweep.rows) * len(sweep.depths)
@@ -360,3 +364,17 @@ def _doubts(
             f"{' and '.join(HISTORY_ONLY)}), so there is a curve and no verdict for each workload"
         )
     return said
+
+
+def _outliers(seen: Steadiness, n_rounds: int) -> str:
+    """How many rounds took far longer than their kind, and which were the worst."""
+    worst = [
+        f"{each.sample.rows} row{'s' if each.sample.rows > 1 else ''} at {each.sample.depth} tokens {each.times:.1f} "
+        f"times (turn {each.sample.turn + 1})"
+        for each in seen.outliers[:3]
+    ]
+    stalls = f", {seen.stalls} of them {STALL:.0f} times and more" if seen.stalls else ""
+    return (
+        f"{len(seen.outliers)} of {n_rounds} rounds took {OUTLIER} times the usual of their kind and more{stalls}; "
+        f"the worst: {', '.join(worst)}; they are in the samples, and medians pass over them"
+    )
