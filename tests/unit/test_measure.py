@@ -38,6 +38,7 @@ class Machine:
     pace: Callable[[float], float] = lambda busy: 1.0
     noise: float = 0.0
     stalls: float = 0.0
+    reset_s: float = 100.0  # nobody may count this
     seed: int = 0
     now: float = 50.0
     busy: float = 0.0
@@ -90,7 +91,7 @@ class Timed:
         self._inner.commit(keep)
 
     def reset(self, keep: int = 0) -> None:
-        self._machine.now += 100.0  # nobody may count this
+        self._machine.now += self._machine.reset_s
         self._inner.reset(keep)
 
     def close(self) -> None:
@@ -302,8 +303,19 @@ def test_progress_is_shown() -> None:
     found = sweep(Machine(), show=shown.append, limit_s=1000.0)
     assert [each.turn for each in shown] == [0] * WARM * len(DEPTHS) + list(range(1, LEAST_TURNS + 1))
     assert shown[-1].wide == 0
-    assert 0 == shown[0].share < shown[-LEAST_TURNS].share < shown[-1].share <= 1
+    assert [each.left_s for each in shown[: WARM * len(DEPTHS)]] == [None] * WARM * len(DEPTHS)
+    assert shown[-1].left_s == 0.0
     assert found.seconds > 0
+
+
+@pytest.mark.parametrize("limit_s", [0.0, 5.0, 12.0])
+def test_a_sweep_ends_when_it_says_or_sooner(limit_s: float) -> None:
+    """Seven turns take 6 s here, whatever the time."""
+    machine, told = Machine(noise=0.1, reset_s=0.0), []
+    sweep(machine, show=lambda each: told.append((machine.now, each.left_s)), limit_s=limit_s)
+    left = [(at, left_s) for at, left_s in told if left_s is not None]
+    assert len(left) >= LEAST_TURNS
+    assert all(at + left_s >= machine.now for at, left_s in left)
 
 
 @pytest.mark.parametrize(

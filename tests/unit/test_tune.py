@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +21,7 @@ from surefoot.lab.gates import rows as row_gate
 from surefoot.lab.measure import LEAST_TURNS, SPAN
 from surefoot.lab.tune import Kept, Step
 from surefoot.lab.tune.kept import MAX_AGE_S, KeptText
-from surefoot.lab.tune.texts import fitting_depths
+from surefoot.lab.tune.texts import LEAST_TOKENS, fitting_depths
 
 
 def test_the_plan_says_what_the_machine_is(tmp_path: Path) -> None:
@@ -45,9 +46,44 @@ def test_the_plan_says_what_the_machine_is(tmp_path: Path) -> None:
     assert plans.load(found.path) == plans.file.without_samples(plan)
     assert list((tmp_path / "cache").rglob("*.jsonl")) == []
     assert {"rows", "sweep", "text", "what"} == {step.what.split(",")[0].split(" ")[0] for step in shown}
-    left = [step.left_s for step in shown if step.what.startswith("sweep, turn")]
-    assert len(left) == LEAST_TURNS
-    assert all(value is not None for value in left)
+
+
+SLOW: list[dict[str, Any]] = [
+    {"sweep_s": 5.0, "texts_s": 3.0},  # the turns that medians need take longer, and so do the least tokens
+    {"sweep_s": 60.0, "texts_s": 3.0},
+    {"sweep_s": 60.0, "texts_s": 90.0},
+]
+
+
+@pytest.mark.parametrize("seconds", SLOW)
+def test_what_is_said_to_be_left_is_left_at_the_most(tmp_path: Path, seconds: dict[str, Any]) -> None:
+    machine = Machine(lambda rows, depth: 3 * truth(rows, depth), prefill_s=lambda tokens: 0.004 * tokens, noise=0.1)
+    shown: list[tuple[float, Step]] = []
+    tuned(machine, tmp_path, size=replace(SMALL, **seconds), show=lambda step: shown.append((machine.now, step)))
+    ended = machine.now
+    told = [(at, step.left_s) for at, step in shown if step.left_s is not None]
+    assert len(told) >= LEAST_TURNS + len(SMALL.workloads)
+    assert all(at + left_s >= ended for at, left_s in told)
+    assert [step.left_s for _, step in shown if step.what.startswith("what drafts are worth")] == [None, None]
+
+
+def test_texts_end_when_the_sweep_and_they_should_have_ended(tmp_path: Path) -> None:
+    """The seven turns take longer than the time of the sweep, and the texts have so much less."""
+    round_s = truth(1, 40)
+    found = tuned(Machine(lambda rows, depth: truth(rows, 40)), tmp_path, size=replace(SMALL, sweep_s=0.1, texts_s=2.0))
+    assert found.seconds["sweep"] > 2.1
+    assert found.seconds["texts"] <= len(SMALL.workloads) * (LEAST_TOKENS + 1) * round_s
+    assert all(each.tokens > 0 for each in found.plan.workloads)
+
+
+def test_the_samples_end_with_what_each_step_took(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    found = tuned(Machine(), tmp_path, samples_to=path)
+    records = [json.loads(line) for line in path.read_bytes().splitlines()]
+    assert [record["kind"] for record in records] == [
+        "begin", "rows", *["turn"] * LEAST_TURNS, "text", "text", "seconds",
+    ]  # fmt: skip
+    assert records[-1] == {"kind": "seconds", **found.seconds, "resumed": False}
 
 
 def test_the_model_finds_its_plan_and_writes_by_it(tmp_path: Path) -> None:

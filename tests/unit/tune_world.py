@@ -131,6 +131,7 @@ def tuned(
     show: Callable[[Step], None] = lambda step: None,
     check: Callable[[], None] = lambda: None,
     despite_noise: bool = False,
+    samples_to: Path | None = None,
     at: float = 1e9,
     **changes: Any,
 ) -> Tuned:
@@ -139,5 +140,6 @@ def tuned(
     world = World(machine.clock, lambda: NOW, show, check, lambda: Watch(Silent()))
     with Kept(folder / "cache" / "kept.jsonl", begin(model, size, at)) as kept:
         return tune(
-            model, size, world, kept, folder / "cache", load_s=1.5, command=("tune", "toy"), despite_noise=despite_noise
-        )
+            model, size, world, kept, folder / "cache", load_s=1.5, command=("tune", "toy"),
+            despite_noise=despite_noise, samples_to=samples_to,
+        )  # fmt: skip

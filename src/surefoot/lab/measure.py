@@ -11,7 +11,7 @@ from surefoot.core.cost import CostCurve, fit_curve, point
 from surefoot.core.errors import ConfigError
 from surefoot.core.ports import Clock, Session
 from surefoot.core.types import Ids
-from surefoot.lab.steadiness import Place, Sample, Steadiness, corrected, steadiness, turn_paces
+from surefoot.lab.steadiness import SAME, Place, Sample, Steadiness, corrected, steadiness, turn_paces
 
 ROWS = (*range(1, 18), 24, 32)
 """Source: every row count, because a sweep of powers of two sees a smooth curve; 24 and 32 show how it goes on."""
@@ -56,22 +56,27 @@ class Sweep:
         return steadiness(self.samples)
 
     def curve(self, *, host_s: float = 0.0, can_pad: bool = False) -> CostCurve:
-        """The curve that the samples say, each by the pace of its turn."""
-        by_place = corrected(self.samples, turn_paces(self.samples))
-        points = [point(rows, depth, seconds) for (rows, depth), seconds in sorted(by_place.items())]
-        return fit_curve(points, host_s=host_s, can_pad=can_pad)
+        """The curve that all samples say."""
+        return curve_of(self.samples, host_s=host_s, can_pad=can_pad)
+
+
+def curve_of(samples: Sequence[Sample], *, host_s: float = 0.0, can_pad: bool = False) -> CostCurve:
+    """The curve that samples say, each by the pace of its turn."""
+    by_place = corrected(samples, turn_paces(samples))
+    points = [point(rows, depth, seconds) for (rows, depth), seconds in sorted(by_place.items())]
+    return fit_curve(points, host_s=host_s, can_pad=can_pad)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """turn: full passes done, 0 while the shapes are warmed up; share: of the time that may be spent.
+    """turn: full passes done, 0 while the shapes are warmed up. wide: points whose interval is still wide.
 
-    wide: points whose interval is still wide.
+    left_s: seconds to the end of the sweep, at the most; None before a turn has told what one takes.
     """
 
     turn: int
-    share: float
     wide: int
+    left_s: float | None
 
 
 def measure(
@@ -118,7 +123,7 @@ def measure(
         bench = _Bench(sessions, text, clock, began)
         for number in range(WARM):
             for depth in depths:
-                show(Progress(0, 0.0, len(rows) * len(depths)))
+                show(Progress(0, len(rows) * len(depths), None))
                 for each in rows:
                     if number or each > used_rows:
                         bench.round(-1, (each, depth))
@@ -167,16 +172,18 @@ def _sweep(
     order = random.Random(seed + first)
     wide = _wide(samples) if first >= LEAST_TURNS else places
     stopped: Literal["narrow", "time", "turns"] = "turns" if wide else "narrow"
+    turn_s, begun = 0.0, bench.clock()
     for turn in range(first, max(MOST_TURNS, first + 1) if wide else first):
         todo = [place for place in places if place[0] == 1 or place in wide]
         order.shuffle(todo)
         fresh = [bench.round(turn, place) for place in todo]
         keep(fresh)
         samples += fresh
-        now = bench.clock()
         if turn + 1 >= LEAST_TURNS:
             wide = _wide(samples)
-        show(Progress(turn + 1, min(1.0, (now - bench.began) / max(until - bench.began, 1e-9)), len(wide)))
+        now = bench.clock()
+        turn_s, begun = max(turn_s, now - begun), now
+        show(Progress(turn + 1, len(wide), _left_s(LEAST_TURNS - turn - 1, turn_s, until - now) if wide else 0.0))
         if not wide:
             stopped = "narrow"
             break
@@ -185,6 +192,15 @@ def _sweep(
             stopped = "time"
             break
     return Sweep(tuple(samples), rows, depths, warm_s, bench.clock() - bench.began, stopped, tuple(wide))
+
+
+def _left_s(least_turns: int, turn_s: float, time_s: float) -> float:
+    """Seconds to the end of a sweep, at the most: the turns it cannot do without, or the time and the turn it ends in.
+
+    turn_s: of the longest turn so far, which the next may exceed by what is noise on one machine.
+    """
+    turns_s = max(0, least_turns) * turn_s * SAME
+    return max(turns_s, time_s + turn_s * SAME) if time_s > 0 else turns_s
 
 
 def _wide(samples: Sequence[Sample]) -> list[Place]:

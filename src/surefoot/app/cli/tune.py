@@ -229,7 +229,7 @@ def _world(context: Context) -> World:
     from surefoot.lab.tune import Step, World
 
     def show(step: Step) -> None:
-        left = "" if step.left_s is None else f", at most {spelled(step.left_s)} left"
+        left = "" if step.left_s is None else f", at most {spelled(step.left_s)} of measuring left"
         context.console.status(f"{step.what}{left}")
 
     return World(time.perf_counter, now, show, context.interrupts.check)

@@ -85,6 +85,10 @@ class Kept:
         """Whether something was there to go on with."""
         return bool(self.samples or self.texts or self.rows)
 
+    def has_text(self, workload: str, prompt: int) -> bool:
+        """Whether the text after a prompt of this length is there."""
+        return workload in self.texts and self.texts[workload].prompt == prompt
+
     def keep_turn(self, samples: Sequence[Sample]) -> None:
         """Nothing; when it returns, the turn is on the disk."""
         self.samples += samples
@@ -100,12 +104,15 @@ class Kept:
         self.texts[text.workload] = text
         self._append({"kind": "text", **asdict(text)})
 
-    def finish(self, samples_to: Path | None) -> None:
-        """Nothing; the file is gone, or lies at `samples_to`. Raises: ConfigError where it cannot be put there."""
+    def finish(self, samples_to: Path | None, took: Mapping[str, Any]) -> None:
+        """Nothing; the file is gone, or lies at `samples_to` with a last line about what each step `took`.
+
+        Raises: ConfigError where it cannot be put there.
+        """
         if samples_to is not None:
             try:
                 with self._file.reading() as content:
-                    samples_to.write_bytes(content.read())
+                    samples_to.write_bytes(content.read() + _line({"kind": "seconds", **took}))
             except OSError as error:
                 raise ConfigError(f"the samples {samples_to} cannot be written: {error.strerror or error}") from error
         self.close()
@@ -124,7 +131,7 @@ class Kept:
         self.close()
 
     def _append(self, record: Mapping[str, Any]) -> None:
-        self._file.append(json.dumps(record, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n")
+        self._file.append(_line(record))
 
     def _take_up(self, content: BinaryIO, begin: Begin) -> int:
         """Bytes of the whole lines that serve `begin`; 0 where none do. What cannot be read is measured again."""
@@ -175,6 +182,10 @@ class Kept:
             self.texts[text.workload] = text
         else:
             raise ValueError(f"a line of the kind {kind}")
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    return json.dumps(record, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
 
 
 def _begin(record: Mapping[str, Any]) -> Begin:

@@ -14,6 +14,7 @@ from surefoot.core.errors import ConfigError, NotEligible
 from surefoot.core.payoff import Outlook, outlook
 from surefoot.core.plateaus import Staircase, staircase
 from surefoot.core.ports import Clock
+from surefoot.core.types import Ids
 from surefoot.engine import plans
 from surefoot.engine.config import Config, Part
 from surefoot.engine.generator import Model
@@ -23,7 +24,7 @@ from surefoot.lab.agreement import compare
 from surefoot.lab.gates import rows as row_gate
 from surefoot.lab.gates.writing import drafter as make_drafter
 from surefoot.lab.machine import Watch
-from surefoot.lab.measure import DEPTHS, ROWS, SPAN, Progress, Sweep, measure
+from surefoot.lab.measure import DEPTHS, ROWS, SPAN, Progress, Sweep, curve_of, measure
 from surefoot.lab.steadiness import OUTLIER, STALL, Steadiness
 from surefoot.lab.tune import texts as plain_texts
 from surefoot.lab.tune import worth as worths
@@ -64,7 +65,8 @@ QUICK = Size((*range(1, 9), 12), DEPTHS[:1], 5.0, 3.5, 48, ("chat", "code", "too
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How far it is. left_s: seconds to the end of tuning, at the most; None where nobody knows."""
+    """How far it is. left_s: seconds until everything is measured, at the most, if the machine keeps its pace; None
+    where nobody knows, and afterwards."""
 
     what: str
     left_s: float | None
@@ -140,10 +142,12 @@ def tune(
         _refuse_rows(model, rows, world, cache_dir)
     watch = world.watch()
     watch.start()
-    sweep = _sweep(model, size, world, kept, used_rows)
+    prompts = plain_texts.prompts(model, size.workloads)
+    until = world.clock() + size.sweep_s + size.texts_s
+    sweep = _sweep(model, size, world, kept, used_rows, prompts, until)
     load = validity.busy(watch.stop(), owner.cores)
     swept = world.clock()
-    written = _texts(model, size, world, kept)
+    written = _texts(model, size, world, kept, sweep, prompts, until)
     done = world.clock()
     curve = sweep.curve(host_s=plain_texts.host_s(written), can_pad=model.target.caps.can_pad)
     part = _drafter(model)
@@ -164,7 +168,14 @@ def tune(
     if noise is None or despite_noise:
         path = plans.path_of(owner, cache_dir)
         plans.save(plan, path)
-    kept.finish(samples_to)
+    seconds = {
+        "load": load_s,
+        "rows": tried - began,
+        "sweep": swept - tried,
+        "texts": done - swept,
+        "replay": ended - done,
+    }
+    kept.finish(samples_to, {**seconds, "resumed": resumed})
     depth = curve.depths[0]
     view = outlook(curve, depth)
     return Tuned(
@@ -177,13 +188,7 @@ def tune(
         noise=noise,
         doubts=tuple(_doubts(model, plan, size.depths, sweep, load, part)),
         agreement=_agreement(before, curve),
-        seconds={
-            "load": load_s,
-            "rows": tried - began,
-            "sweep": swept - tried,
-            "texts": done - swept,
-            "replay": ended - done,
-        },
+        seconds=seconds,
         resumed=resumed,
     )
 
@@ -228,17 +233,23 @@ def _refuse_rows(model: Model, rows: RowFinding, world: World, cache_dir: Path) 
     raise NotEligible(f"drafts would change the text here, so there is nothing to tune: {rows.text}")
 
 
-def _sweep(model: Model, size: Size, world: World, kept: Kept, used_rows: int) -> Sweep:
+def _sweep(
+    model: Model, size: Size, world: World, kept: Kept, used_rows: int, prompts: Mapping[str, Ids], until: float
+) -> Sweep:
+    """The sweep. until: when the texts after `prompts`, which come next, should have been written."""
     widest = max(kept_rows(model, size))
     depths = plain_texts.fitting_depths(model, size.depths, widest)
-    texts_s = size.texts_s
+    lengths = [len(prompt) for name, prompt in prompts.items() if not kept.has_text(name, len(prompt))]
 
     def show(progress: Progress) -> None:
         world.check()
-        if not progress.turn:
-            world.show(Step("sweep, warming up", size.sweep_s + texts_s))
+        if progress.left_s is None:
+            world.show(Step("sweep, warming up", None))
             return
-        left = size.sweep_s * (1 - progress.share) + texts_s
+        now = world.clock()
+        swept = now + progress.left_s
+        texts_until = min(until, swept + size.texts_s)
+        left = plain_texts.ends_at(curve_of(kept.samples), lengths, size.tokens, swept, texts_until) - now
         world.show(Step(f"sweep, turn {progress.turn}, {progress.wide} points still wide", left))
 
     return measure(
@@ -265,23 +276,27 @@ def kept_depths(model: Model, size: Size) -> tuple[int, ...]:
     return plain_texts.fitting_depths(model, size.depths, max(kept_rows(model, size)))
 
 
-def _texts(model: Model, size: Size, world: World, kept: Kept) -> dict[str, Written]:
-    """A text of each workload; those that were written before an interruption are taken as they are."""
-    prompts = plain_texts.prompts(model, size.workloads)
-    until = world.clock() + size.texts_s
-    written: dict[str, Written] = {}
-    for number, (name, prompt) in enumerate(prompts.items()):
-        old = kept.texts.get(name)
-        if old is not None and old.prompt == len(prompt):
-            written[name] = Written(name, prompt, old.ids, old.host_s)
-            continue
-        left = until - world.clock()
-        world.show(Step(f"text {number + 1} of {len(prompts)} ({name})", max(0.0, left)))
-        share = left / (len(prompts) - number)
+def _texts(
+    model: Model, size: Size, world: World, kept: Kept, sweep: Sweep, prompts: Mapping[str, Ids], until: float
+) -> dict[str, Written]:
+    """A text of each workload; those that were written before an interruption are taken as they are.
+
+    until: when they should have been written, whenever the sweep has ended.
+    """
+    until = min(until, world.clock() + size.texts_s)
+    todo = [name for name, prompt in prompts.items() if not kept.has_text(name, len(prompt))]
+    curve = sweep.curve()
+    for number, name in enumerate(todo):
+        prompt, now = prompts[name], world.clock()
+        lengths = [len(prompts[each]) for each in todo[number:]]
+        left = plain_texts.ends_at(curve, lengths, size.tokens, now, until) - now
+        world.show(Step(f"text {number + 1} of {len(todo)} ({name})", left))
+        share = (until - now) / len(lengths)
         text = plain_texts.write(model, name, prompt, size.tokens, share, world.clock, world.check)
         kept.keep_text(KeptText(name, len(prompt), text.ids, text.host_s))
-        written[name] = text
-    return written
+    return {
+        name: Written(name, prompt, kept.texts[name].ids, kept.texts[name].host_s) for name, prompt in prompts.items()
+    }
 
 
 def _drafter(model: Model) -> Part | None:
@@ -298,7 +313,7 @@ def _workloads(
     found = []
     for name in written:
         world.check()
-        world.show(Step(f"what drafts are worth on {name}", 0.0))
+        world.show(Step(f"what drafts are worth on {name}", None))
         counted = [
             worths.count(workload, prompt, ids, make_drafter(model, part), curve.max_rows - 1, world.clock, own=own)
             for workload, prompt, ids, own in texts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -10,6 +11,7 @@ from statistics import median
 
 import numpy as np
 
+from surefoot.core.cost import CostCurve
 from surefoot.core.errors import NotEligible
 from surefoot.core.ports import Clock
 from surefoot.core.types import Ids, as_ids
@@ -17,6 +19,7 @@ from surefoot.engine.config import Part
 from surefoot.engine.generator import Model
 from surefoot.lab import workloads
 from surefoot.lab.measure import SPAN
+from surefoot.lab.steadiness import SAME
 from surefoot.lab.traces import Text
 
 LEAST_TOKENS = 24
@@ -121,6 +124,21 @@ def write(
             if now - began > limit_s and len(generation.ids) >= LEAST_TOKENS:
                 generation.cancel()
         return Written(workload, prompt, tuple(generation.ids), median(hosts) if hosts else 0.0)
+
+
+def ends_at(curve: CostCurve, prompts: Sequence[int], n_tokens: int, start: float, until: float) -> float:
+    """When texts after prompts of these lengths will have been written, at the latest, if the first begins at `start`.
+
+    Each takes its share of the time until `until`, or what its least takes where that is more: the prompt in blocks of
+    the most rows that were swept, and `LEAST_TOKENS` rounds. It stops behind a round.
+    """
+    now = start
+    for number, prompt in enumerate(prompts):
+        round_s = SAME * curve.direct_s(1, prompt + n_tokens)
+        prefill_s = SAME * math.ceil(prompt / curve.max_rows) * curve.direct_s(curve.max_rows, prompt)
+        share_s = (until - now) / (len(prompts) - number)
+        now += max(share_s, prefill_s + LEAST_TOKENS * round_s) + round_s
+    return now
 
 
 def host_s(texts: Mapping[str, Written]) -> float:
