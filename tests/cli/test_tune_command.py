@@ -111,6 +111,8 @@ def test_the_tables_are_for_people(tiny: Path, tmp_path: Path) -> None:
     records = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
     assert [record["kind"] for record in records[:2]] == ["begin", "rows"]
     assert sum(record["kind"] == "turn" for record in records) >= 7
+    assert records[-1]["kind"] == "seconds"
+    assert any("s of it before any round counted" in line for line in lines)
     again = surefoot("tune", tiny, *TOY, *SMALL, "--quick", env=env)
     assert sum(line.startswith("against the plan of 2") for line in again.out.splitlines()) == 1
 
@@ -263,11 +265,49 @@ def test_configurations_are_compared(tiny: Path, cache: Path, tmp_path: Path) ->
     assert {each["workload"] for each in found["fastest"]} == {"chat", "code", "tools", "summary", "question",
                                                                "translation", "retrieval"}  # fmt: skip
     assert {each["name"] for each in found["fastest"]} <= set(toys[:2])
+    assert [row["reused"] for row in found["rows"]] == [True, False, False]
+    for each in found["fastest"]:
+        assert each["low"] <= each["tokens_per_s"] <= each["high"]
+        assert bool(each["level"]) == bool(each["doubt"]) == (each["lead"] < 1.45 or bool(each["level"]))
     assert Path(found["picture"]).exists()
     shown = surefoot("tune", tiny, *given[:4], *SMALL, env=env)
     assert shown.code == 0
-    assert sum(line.startswith("fastest on ") for line in shown.out.splitlines()) == 7
+    lines = shown.out.splitlines()
+    assert sum(line.startswith(("fastest on ", "level on ")) for line in lines) == 7
+    assert all("decides" in line for line in lines if line.startswith("level on "))
     assert [line.split()[0] for line in shown.out.splitlines()[3:5]] == list(toys[:2])
+
+
+def test_a_configuration_that_can_only_write_plainly_is_compared_by_that(
+    tiny: Path, cache: Path, tmp_path: Path
+) -> None:
+    """The kernel of this toy moves rows of blocks far from single rows; the plan of the first was made before."""
+    from surefoot.targets.toy.session import ToyScores
+
+    plain = ToyScores.logits
+    _, env = copied(cache, tmp_path)
+    toys = ("toy:vocab_size=258,order=1", "toy:vocab_size=258,order=1,discipline=mask")
+    given = [word for toy in toys for word in ("--compare", toy)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ToyScores, "logits", lambda self, row: plain(self, row) + (2.0 * row if self.rows > 2 else 0))
+        done = surefoot("tune", tiny, *given, *SMALL, "--json", env=env)
+        shown = surefoot("tune", tiny, *given, *SMALL, env=env)
+        alone = surefoot("tune", tiny, *given[2:], *SMALL, env=env)
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    tuned, untuned = found["rows"]
+    assert (tuned["row_class"], tuned["reused"]) == ("identical", True)
+    assert (untuned["row_class"], untuned["drafts"], untuned["why"]) == ("row-dependent", False, "")
+    assert untuned["plain"] > 0
+    assert [speed["workload"] for speed in untuned["speeds"]] == [speed["workload"] for speed in tuned["speeds"]]
+    assert {speed["draft_len"] for speed in untuned["speeds"]} == {0}
+    assert list(found["plans"]) == [toys[0]]
+    assert "drafts would change the text here" in done.err
+    assert shown.code == 0, shown.err
+    assert "row-dependent, drafts off" in shown.out
+    assert alone.code == NOT_ELIGIBLE
+    assert "none of the configurations" in alone.err.splitlines()[-1]
+    assert "drafts would change the text" in alone.err.splitlines()[-1]
 
 
 def test_the_length_goes_to_other_engines(tiny: Path, cache: Path) -> None:

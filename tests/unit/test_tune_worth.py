@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from plan_samples import OUTCOME, WORKLOAD, plan
 
-from surefoot.core.cost import CostCurve, fit_curve, published
+from surefoot.core.cost import NOISE, CostCurve, fit_curve, published
 from surefoot.core.payoff import FREE, between, outlook
 from surefoot.engine.plans import Outcome, Workload
 from surefoot.lab.replay import NOTHING, Offer, Trace, plain_s, replay
@@ -243,8 +245,6 @@ def test_the_verdict_in_words() -> None:
 
 
 def test_the_fastest_of_several() -> None:
-    from plan_samples import plan
-
     slow = plan(curve=curve(lambda rows: 2 * stairs(rows)))
     quick = plan(curve=curve(stairs))
     unsure = plan(
@@ -253,11 +253,51 @@ def test_the_fastest_of_several() -> None:
     rows = [compare.row("slow", slow), compare.row("quick", quick), compare.row("unsure", unsure)]
     assert [each.drafts for each in rows] == [True, True, False]
     assert rows[0].speeds[0].tokens_per_s == pytest.approx(1.6 / 0.040)
-    assert rows[1].speeds[0] == compare.Speed("code", pytest.approx(1.6 / 0.020), 7)
-    assert rows[2].speeds[0] == compare.Speed("code", pytest.approx(1 / 0.018), 0)
+    fifty = [pytest.approx(gain / 0.020) for gain in (1.6, 1.4, 1.8)]
+    assert rows[1].speeds[0] == compare.Speed("code", *fifty, 7)
+    spread = math.exp(1.96 * NOISE)
+    plain = [pytest.approx(by / 0.018) for by in (1, 1 / spread, spread)]
+    assert rows[2].speeds[0] == compare.Speed("code", *plain, 0)
     rows.append(compare.missing("broken", "it failed"))
     (best,) = compare.fastest(rows)
-    assert (best.name, best.draft_len) == ("quick", 7)
+    assert (best.name, best.draft_len, best.level, best.doubt) == ("quick", 7, (), "")
     assert best.lead == pytest.approx((1.6 / 0.020) / (1 / 0.018))
     assert compare.fastest([rows[0]])[0].lead is None
     assert compare.fastest([rows[3]]) == ()
+
+
+def test_two_that_are_nearly_as_fast_are_level() -> None:
+    rows = [compare.row(name, plan(curve=curve(lambda n, by=by: by * stairs(n)))) for name, by in PACES]  # type: ignore[misc]
+    (best,) = compare.fastest(rows)
+    assert (best.name, best.level, best.doubt) == ("fast", ("level",), "the intervals overlap")
+    assert best.lead == pytest.approx(1.01)
+
+
+PACES = (("level", 1.01), ("slow", 1.7), ("fast", 1.0))
+"""The interval of OUTCOME reaches from 1.4 to 1.8, so that the slow one is sure to be slower at one time."""
+
+
+def test_a_plan_of_another_time_is_no_measure_of_a_small_lead() -> None:
+    def named(by: float, *, old: bool, best_old: bool = False) -> compare.Fastest:
+        sure = replace(OUTCOME, low=1.59, high=1.61)
+        plans = [plan(curve=curve(lambda n, k=k: k * stairs(n)), workloads=(replace(WORKLOAD, outcome=sure),))  # type: ignore[misc]
+                 for k in (1.0, by)]  # fmt: skip
+        rows = [compare.row("fast", plans[0], reused=best_old), compare.row("slow", plans[1], reused=old)]
+        return compare.fastest(rows)[0]
+
+    assert named(1.4, old=False).level == ()
+    assert named(1.5, old=True).level == ()
+    for found in (named(1.4, old=True), named(1.4, old=False, best_old=True)):
+        assert (found.name, found.level) == ("fast", ("slow",))
+        assert found.doubt == "from one time to another the pace of a machine alone makes up to 1.45 times"
+
+
+def test_plain_decoding_of_rows_that_depend_on_each_other_counts() -> None:
+    """Twice as fast plainly as the other with its drafts."""
+    other = plan(curve=curve(stairs))
+    alone = fit_curve([*published({1: 0.005}, 200), *published({1: 0.006}, 850)], host_s=0.001)
+    rows = [compare.row("exact", other), compare.plain_row("bf16", alone, compare.depths_of([other]))]
+    assert (rows[1].row_class, rows[1].drafts, rows[1].tops, rows[1].why) == ("row-dependent", False, (), "")
+    assert rows[1].plain == pytest.approx(1 / 0.006)
+    (best,) = compare.fastest(rows)
+    assert (best.name, best.draft_len, best.tokens_per_s) == ("bf16", 0, pytest.approx(1 / 0.006))

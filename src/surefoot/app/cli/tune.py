@@ -15,6 +15,7 @@ from surefoot.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from surefoot.core.binding import Binding
+    from surefoot.core.cost import CostCurve
     from surefoot.core.payoff import Outlook
     from surefoot.core.plateaus import Staircase
     from surefoot.engine.config import Config
@@ -78,7 +79,7 @@ def add_to(commands: Commands, with_parts: bool) -> None:
         default=[],
         metavar="TEXT",
         help="a runtime with settings: openvino, openvino:weights=int8, hf:dtype=bfloat16; repeatable. Each is tuned "
-        "unless its plan is there, and the fastest is named for each workload",
+        "unless its plan is there, and for each workload the fastest is named, or those that are level",
     )
     group = parser.add_argument_group("picture")
     group.add_argument("--svg", type=Path, metavar="FILE", help="where the picture goes; else beside the plan")
@@ -150,6 +151,16 @@ def tune_one(args: argparse.Namespace, model: Model, load_s: float, size: Size, 
     finally:
         context.console.status("")
     return tuned
+
+
+def plain_one(model: Model, size: Size, context: Context) -> CostCurve:
+    """What plain decoding costs, where drafts would change the text."""
+    from surefoot.lab.tune import plain
+
+    try:
+        return plain(model, size, _world(context))
+    finally:
+        context.console.status("")
 
 
 def open_kept(model: Model, size: Size, fresh: bool, context: Context) -> Any:

@@ -14,6 +14,7 @@ from surefoot.core.errors import ConfigError, NotEligible, TargetError
 
 if TYPE_CHECKING:
     from surefoot.app.cli.console import Console
+    from surefoot.core.cost import CostCurve
     from surefoot.engine.config import Config
     from surefoot.engine.plans import Plan
     from surefoot.lab.tune import Size
@@ -38,6 +39,21 @@ class Result:
     picture: Path | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What is known of a configuration: a plan with its file; or the cost of plain decoding alone, where drafts would
+    change the text; or nothing.
+
+    reused: the plan was there before. why: why there is no plan.
+    """
+
+    plan: Plan | None = None
+    path: Path | None = None
+    plain: CostCurve | None = None
+    reused: bool = False
+    why: str = ""
+
+
 def run(args: argparse.Namespace, config: Config, size: Size, context: Context) -> int:
     """The exit code, once every configuration was tuned, or its plan found.
 
@@ -48,18 +64,20 @@ def run(args: argparse.Namespace, config: Config, size: Size, context: Context) 
     wanted = {text: _configured(text, config) for text in args.compare}
     if len(wanted) < len(args.compare):
         raise ConfigError("--compare names a configuration twice; leave one of them out")
-    rows: list[Row] = []
-    plans: dict[str, tuple[Plan, Path]] = {}
+    measured: dict[str, _Measured] = {}
     for text, its in wanted.items():
         try:
-            plans[text] = _plan(args, its, size, context)
-            rows.append(compare.row(text, plans[text][0]))
+            measured[text] = _measured(args, its, size, context)
         except (NotEligible, TargetError, _TooNoisyError) as error:
             context.console.status("")
-            context.console.note(f"{text}: {errors.sentence(error)}")
-            rows.append(compare.missing(text, errors.sentence(error)))
+            measured[text] = _Measured(why=errors.sentence(error))
+        if measured[text].why:
+            context.console.note(f"{text}: {measured[text].why}")
+    plans = {text: (each.plan, each.path) for text, each in measured.items() if each.plan and each.path}
     if not plans:
-        raise NotEligible(f"none of the configurations of {args.model} can be tuned", [row.why for row in rows])
+        whys = [each.why for each in measured.values()]
+        raise NotEligible(f"none of the configurations of {args.model} can be tuned", whys)
+    rows = _rows(measured)
     best = compare.fastest(rows)
     picture = _picture(args, plans, context)
     paths = {text: path for text, (_, path) in plans.items()}
@@ -69,6 +87,21 @@ def run(args: argparse.Namespace, config: Config, size: Size, context: Context) 
         shown = _lines(args.model, rows, best, paths, picture, context.console)
         context.console.write("".join(f"{line}\n" for line in shown))
     return errors.GOOD
+
+
+def _rows(measured: Mapping[str, _Measured]) -> list[Row]:
+    from surefoot.lab.tune import compare
+
+    depths = compare.depths_of([each.plan for each in measured.values() if each.plan])
+    rows = []
+    for text, each in measured.items():
+        if each.plan is not None:
+            rows.append(compare.row(text, each.plan, reused=each.reused))
+        elif each.plain is not None:
+            rows.append(compare.plain_row(text, each.plain, depths))
+        else:
+            rows.append(compare.missing(text, each.why))
+    return rows
 
 
 class _TooNoisyError(Exception):
@@ -98,21 +131,26 @@ def _configured(text: str, config: Config) -> Config:
     return replace(config, runtime=Part(plugin.name, options), **places)
 
 
-def _plan(args: argparse.Namespace, config: Config, size: Size, context: Context) -> tuple[Plan, Path]:
-    """The plan of one configuration, measured now unless a full one is there, and its file."""
-    from surefoot.app.cli.tune import load, tune_one
+def _measured(args: argparse.Namespace, config: Config, size: Size, context: Context) -> _Measured:
+    """What is known of one configuration: measured now, unless a full plan is there."""
+    from surefoot.app.cli.tune import load, plain_one, tune_one
     from surefoot.engine.plans import Found
+    from surefoot.lab.tune import RowDependentError
 
     model, load_s = load(args.model, config if args.fresh else replace(config, plan="auto"), context)
     plan, path = model.plan, model.found.path
     if plan is not None and path is not None and plan.curve is not None and (plan.kind == "full" or args.quick):
         allowed = plan.allow_near_ties or config.allow_near_ties
         context.console.note(f"{config.runtime.name}: the plan of {plan.when} is there; --fresh measures again.")
-        return replace(plan, allow_near_ties=allowed), path
-    tuned = tune_one(args, replace(model, found=Found()), load_s, size, context)
+        return _Measured(replace(plan, allow_near_ties=allowed), path, reused=True)
+    model = replace(model, found=Found())
+    try:
+        tuned = tune_one(args, model, load_s, size, context)
+    except RowDependentError as error:
+        return _Measured(plain=plain_one(model, size, context), why=errors.sentence(error))
     if tuned.path is None:
         raise _TooNoisyError(tuned.noise)
-    return tuned.plan, tuned.path
+    return _Measured(tuned.plan, tuned.path)
 
 
 def _picture(args: argparse.Namespace, plans: Mapping[str, tuple[Plan, Path]], context: Context) -> Path | None:
@@ -168,10 +206,7 @@ def _lines(
         )  # fmt: skip
     yield from table(cells, left={"configuration", "rows"}, console=console)
     yield ""
-    for each in best:
-        lead = f", {each.lead:.2f} times the next" if each.lead is not None else ""
-        how = f"draft_len {each.draft_len}" if each.draft_len else "drafts off"
-        yield f"fastest on {each.workload}: {each.name} ({each.tokens_per_s:.1f} tok/s, {how}{lead})"
+    yield from map(_named, best)
     if not best:
         yield "no workload was counted, so that nothing is said about the fastest"
     yield ""
@@ -179,6 +214,19 @@ def _lines(
     if picture is not None:
         yield f"picture: {picture}"
     yield from (f"plan: {path}" for path in paths.values())
+
+
+def _named(best: Fastest) -> str:
+    """Who is the fastest on a workload, or who are level, with what would decide it."""
+    how = f"draft_len {best.draft_len}" if best.draft_len else "drafts off"
+    figures = f"{best.tokens_per_s:.1f} tok/s [{best.low:.1f}, {best.high:.1f}], {how}"
+    lead = f", {best.lead:.2f} times the next" if best.lead is not None else ""
+    if not best.level:
+        return f"fastest on {best.workload}: {best.name} ({figures}{lead})"
+    return (
+        f"level on {best.workload}: {best.name} ({figures}{lead}) and {', '.join(best.level)}: {best.doubt}; "
+        "'surefoot bench' of each, one right after the other, decides"
+    )
 
 
 def _write_json(

@@ -104,6 +104,10 @@ class Tuned:
     resumed: bool
 
 
+class RowDependentError(NotEligible):
+    """Drafts would change the text with these settings, so that nothing can be tuned; plain decoding is as it is."""
+
+
 def check_lossless(config: Config) -> None:
     """Raises: ConfigError for a lossy judge: a plan is about drafts that change no token, and never chooses one."""
     if config.lossy:
@@ -128,8 +132,8 @@ def tune(
     """The plan of this model, measured now, and written where every other command finds it.
 
     samples_to: where everything that was measured goes, sample by sample; None keeps nothing but the plan.
-    Raises: NotEligible where drafts would change the text, which the plan then says, or nothing can be measured;
-    ConfigError for a lossy judge.
+    Raises: RowDependentError where drafts would change the text, which the plan then says; NotEligible where nothing
+    can be measured; ConfigError for a lossy judge.
     """
     check_lossless(model.config)
     owner = plans.owner_of(model.files, model.target.caps, model.config)
@@ -230,7 +234,7 @@ def _refuse_rows(model: Model, rows: RowFinding, world: World, cache_dir: Path) 
     caps = model.target.caps
     owner = plans.owner_of(model.files, caps, model.config)
     plans.demote(owner, caps, rows.row_class, rows.text, rows.found_by, world.now(), cache_dir)
-    raise NotEligible(f"drafts would change the text here, so there is nothing to tune: {rows.text}")
+    raise RowDependentError(f"drafts would change the text here, so there is nothing to tune: {rows.text}")
 
 
 def _sweep(
