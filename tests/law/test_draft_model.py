@@ -92,10 +92,7 @@ def test_a_draft_model_with_padding_is_accepted_whole(extra: int) -> None:
     for shape in ("greedy", "plain", "truncated"):
         sampling = SHAPES[shape]
         rounds = run(follow(toy(vocab_size=V + extra), V, sampling=sampling), toy(), PROMPT, 60, sampling=sampling)
-        if sampling.greedy:  # the likeliest token may be one of the padding, which ends the draft
-            assert accepted_whole(rounds)
-        else:
-            assert accepted_whole(rounds) or sampling.top_k
+        assert accepted_whole(rounds)  # where its likeliest token is one of the padding, the draft ends
         assert sum(round_.evaluated for round_ in rounds) > 10
 
 
