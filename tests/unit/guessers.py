@@ -40,6 +40,16 @@ class Counted(Guesser):
         return super().propose(budget)
 
 
+class Machine:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 def named(source: str, guess: Callable[[tuple[int, ...], int], Draft]) -> Counted:
     def draft(known: tuple[int, ...], budget: int) -> Draft:
         found = guess(known, budget)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from guessers import NO_SCORES, PROMPT, RIGHT, TOY, Counted, named, sources, union, wrong
+from guessers import NO_SCORES, PROMPT, RIGHT, TOY, Counted, Machine, named, sources, union, wrong
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -156,16 +156,6 @@ def test_a_dear_drafter_that_was_not_worth_it_is_probed_and_comes_back() -> None
     assert found[20:35].count("dear") < 8
     assert found[-3:] == ["dear"] * 3
     assert PROBE_LEN in dear.asked[:12]
-
-
-class Machine:
-    """A clock that moves when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_costs_are_measured_where_a_clock_may_count() -> None:

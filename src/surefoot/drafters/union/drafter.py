@@ -11,14 +11,14 @@ from surefoot.drafters.union.member import Member
 from surefoot.drafters.union.options import Choice
 
 CHEAP = 0.01
-"""chosen: a member whose longest draft costs less than this share of a plain round is always asked, so that its gate
-opens by itself; as the policy goodput calls a drafter cheap."""
+"""chosen: a member whose proposals take less than this share of a round is always asked, so that its gate opens by
+itself; as the policy goodput calls a drafter cheap."""
 
 PROBE_LEN = 2
 """chosen: shows whether the first token holds, and whether the second then does; as goodput probes."""
 
 ROUND_MEMORY = 0.95
-"""chosen: what a token of the text costs is the mean of about the last 20 rounds."""
+"""chosen: what a round and a token of the text take is the mean of about the last 20 rounds."""
 
 
 class Union:
@@ -34,7 +34,7 @@ class Union:
         self._clock = clock
         self._scored = EMPTY_DRAFT
         self._asked_at: float | None = None
-        self._round_s = self._round_tokens = 0.0
+        self._rounds = self._round_s = self._round_tokens = 0.0
 
     @property
     def needs(self) -> Needs:
@@ -45,7 +45,7 @@ class Union:
     def begin(self, prompt: Ids, root: int, scores: Scores) -> None:
         """Forget everything, what the members gave in the text before included."""
         self._scored, self._asked_at = EMPTY_DRAFT, None
-        self._round_s = self._round_tokens = 0.0
+        self._rounds = self._round_s = self._round_tokens = 0.0
         for member in self.members:
             member.forget()
             member.drafter.begin(prompt, root, scores)
@@ -67,6 +67,7 @@ class Union:
     def observe(self, new_ids: Sequence[int], scores: Scores) -> None:
         """Every member learns what was emitted, and what became of its own draft."""
         if self._clock is not None and self._asked_at is not None:
+            self._rounds = self._rounds * ROUND_MEMORY + 1
             self._round_s = self._round_s * ROUND_MEMORY + self._clock() - self._asked_at
             self._round_tokens = self._round_tokens * ROUND_MEMORY + len(new_ids)
             self._asked_at = None
@@ -83,7 +84,7 @@ class Union:
         for member in self.members:
             if member.gate.is_open or member.gate.wants_probe or self._is_cheap(member, budget):
                 usable = member.gate.is_open or member.gate.wants_probe
-                draft = self._ask(member, budget)
+                draft = self._ask(member, budget, budget)
                 if usable and len(draft) > len(best):
                     best = draft
                     if self._choice == "first":
@@ -94,7 +95,7 @@ class Union:
         """The draft of most expected tokens. Those that cost nothing are looked at first; one that costs is asked when
         it is expected to bring more than the best so far, its cost taken off, or to learn whether it would."""
         cheap = [member for member in self.members if self._is_cheap(member, budget)]
-        found = [(member, self._ask(member, budget)) for member in cheap]
+        found = [(member, self._ask(member, budget, budget)) for member in cheap]
         found = [(member, draft) for member, draft in found if len(draft)]
         if len({int(draft.ids[0]) for _, draft in found}) > 1:
             for member, _ in found:
@@ -109,22 +110,23 @@ class Union:
                 if not member.gate.wants_probe:
                     continue
                 length = min(PROBE_LEN, budget)
-            draft = self._ask(member, length)
+            draft = self._ask(member, length, budget)
             if len(draft) and (value := member.value(draft)) > worth:
                 best, worth = draft, value
         return best
 
     def _is_cheap(self, member: Member, budget: int) -> bool:
-        return member.token_cost * budget <= CHEAP
+        return member.whole_cost(budget) <= CHEAP
 
-    def _ask(self, member: Member, budget: int) -> Draft:
+    def _ask(self, member: Member, length: int, budget: int) -> Draft:
         if self._clock is None:
-            return member.ask(budget)
+            return member.ask(length)
         start = self._clock()
-        draft = member.ask(budget)
+        draft = member.ask(length)
         took_s = self._clock() - start
         if self._round_s > 0:
-            member.pay(took_s * self._round_tokens / self._round_s, len(draft))
+            whole = took_s * budget / length * self._rounds / self._round_s
+            member.pay(took_s * self._round_tokens / self._round_s, len(draft), whole)
         return draft
 
 

@@ -16,8 +16,7 @@ WATCHED = 4
 """chosen: drafts of a member that are followed at once; in a long copy that nobody scores each round brings one."""
 
 COST_MEMORY = 0.95
-"""chosen: what a token costs is the mean of about the last 20 proposals."""
-
+"""chosen: what a token and what a proposal costs is the mean of about the last 20 proposals."""
 
 CONTESTED = " (contested)"
 """Where others say something else, a draft is counted apart: a drafter may be right mostly where all are."""
@@ -43,7 +42,7 @@ class Member:
         self._streak = 0
         self._watched: list[Watched] = []
         self._last = ("", 0)
-        self._paid = self._tokens = 0.0
+        self._paid = self._tokens = self._paid_whole = self._asks = 0.0
 
     def ask(self, budget: int) -> Draft:
         """Its draft as a point mass: the union chooses among drafts that it has seen, so q would not be honest."""
@@ -61,15 +60,25 @@ class Member:
         self._contested = True
         self._watched[-1].source += CONTESTED
 
-    def pay(self, cost: float, tokens: int) -> None:
-        """A proposal took so much, in plain rounds."""
+    def pay(self, cost: float, tokens: int, whole: float) -> None:
+        """A proposal of so many tokens took so much, in plain rounds. whole: for all of the budget, as a share of a
+        round: one that was asked for less is taken to cost more in proportion, as a draft model does."""
         self._paid = self._paid * COST_MEMORY + cost
         self._tokens = self._tokens * COST_MEMORY + max(1, tokens)
+        self._paid_whole = self._paid_whole * COST_MEMORY + whole
+        self._asks = self._asks * COST_MEMORY + 1
 
     @property
     def token_cost(self) -> float:
         """Of a drafted token, in plain rounds: as measured, or as stated where nothing was."""
         return self._paid / self._tokens if self._tokens else self.seat.cost
+
+    def whole_cost(self, budget: int) -> float:
+        """Of a proposal for the whole budget, as a share of a round: as measured, or as stated where nothing was.
+
+        Not that of its tokens: a lookup takes as long for none as for many, and most often it has none.
+        """
+        return self._paid_whole / self._asks if self._asks else self.seat.cost * budget
 
     def value(self, draft: Draft) -> float:
         """Tokens of this draft that are expected to hold."""
