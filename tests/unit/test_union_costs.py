@@ -1,4 +1,4 @@
-"""What members of a union cost, by the clock: lookups are cheap, and draft models are not."""
+"""What members of a union cost: lookups are cheap by the clock, and who has no draft is asked less and less."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from guessers import PROMPT, RIGHT, TOY, Counted, Machine, named, plain_text, union, wrong
+from guessers import PROMPT, RIGHT, TOY, Counted, Machine, named, plain_text, sources, union, wrong
 
 from surefoot.core.ports import Needs, Scores
 from surefoot.core.types import EMPTY_DRAFT, Draft, Ids
 from surefoot.drafters.union.drafter import PROBE_LEN, Union
 from surefoot.drafters.union.gate import Rule
 from surefoot.testing.drafter_suite import run, written
-from surefoot.testing.drafters import oracle
+from surefoot.testing.drafters import oracle, scripted
 
 FORWARD_S = 0.01
 LOOKUP_S = 30e-6
@@ -104,3 +104,35 @@ def test_a_draft_model_that_is_probed_stays_dear() -> None:
     rounds = rounds_with(union(dear, cost=[0.15], clock=machine, rule=[rule]), machine)
     assert set(model.asked) == {PROBE_LEN}
     assert 10 < len(model.asked) < len(rounds) / 3
+
+
+# ---------------------------------------------------------------- who has no draft
+
+
+@pytest.mark.parametrize(
+    ("choice", "rule"), [*((choice, Rule()) for choice in CHOICES), ("value", Rule(close_below=0.0))],
+    ids=[*CHOICES, "value, its gate never closes"],
+)  # fmt: skip
+def test_a_dear_drafter_that_has_no_draft_is_seldom_asked_for_one(choice: str, rule: Rule) -> None:
+    silent = named("silent", scripted([]))
+    found = sources(union(silent, cost=[0.2], choice=choice, rule=[rule]), 110)
+    assert found == [""] * 110
+    assert len(silent.asked) < 40
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_it_comes_back_once_it_has_drafts(choice: str) -> None:
+    def late(known: tuple[int, ...], budget: int) -> Draft:
+        return EMPTY_DRAFT if len(known) < len(PROMPT) + 60 else oracle(RIGHT)(known, budget)
+
+    found = sources(union(named("late", late), cost=[0.2], choice=choice, rule=[Rule(probe_every=4)]), 110)
+    assert found[-3:] == ["late"] * 3
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_lookup_that_has_no_draft_loses_nothing_by_it(choice: str) -> None:
+    seldom = named("seldom", every(29))
+    made = union(seldom, choice=choice)
+    assert "seldom" in sources(made, 110)
+    assert len(seldom.asked) > 80
+    assert made.members[0].gate.is_open

@@ -9,7 +9,7 @@ from surefoot.core.acceptance import Acceptance
 from surefoot.core.ports import Drafter
 from surefoot.core.types import Draft
 from surefoot.core.watched import Watched, survivals
-from surefoot.drafters.union.gate import Gate
+from surefoot.drafters.union.gate import MEMORY, Gate
 from surefoot.drafters.union.options import Seat
 
 WATCHED = 4
@@ -42,17 +42,21 @@ class Member:
         self._streak = 0
         self._watched: list[Watched] = []
         self._last = ("", 0)
+        self._answers = 1.0
         self._paid = self._tokens = self._paid_whole = self._asks = 0.0
 
     def ask(self, budget: int) -> Draft:
         """Its draft as a point mass: the union chooses among drafts that it has seen, so q would not be honest."""
         self.asked, self._contested = True, False
         draft = self.drafter.propose(budget)
+        self._answers = MEMORY * self._answers + (1 - MEMORY) * (len(draft) > 0)
         if draft.q is not None or (len(draft) and self.seat.label):
             draft = replace(draft, q=None, source=self.seat.label or draft.source)
         if len(draft):
             self._last = (draft.source, draft.match_len)
             self._watched = [*self._watched, Watched(draft, self._streak)][-WATCHED:]
+        elif self.seat.cost > 0:  # it was paid for, and no text that follows will tell
+            self.gate.learn(False)
         return draft
 
     def contest(self) -> None:
@@ -87,14 +91,14 @@ class Member:
         return sum(survivals(self.acceptance, draft, self._streak))
 
     def outlook(self, budget: int) -> tuple[float, int]:
-        """What asking now is expected to bring for its cost, in plain rounds, and the length to ask for; (0, 0) where
-        no length pays."""
+        """What asking now is expected to bring for its cost, in plain rounds, and the length to ask for; at most 0
+        where no length pays. As often as it lately had no draft, what a token costs is lost."""
         best, length, tokens = 0.0, 0, 0.0
         for n, lived in enumerate(self.acceptance.survival(*self._last, self._streak, budget), 1):
             tokens += lived
             if tokens - self.token_cost * n > best:
                 best, length = tokens - self.token_cost * n, n
-        return best, length
+        return self._answers * best - (1 - self._answers) * self.token_cost, length
 
     def learn(self, new_ids: Sequence[int]) -> None:
         """What became of its drafts, scored or not."""
