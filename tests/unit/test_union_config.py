@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from guessers import PROMPT, TOY, plain_text, sources, union
+from guessers import PROMPT, RIGHT, TOY, named, plain_text, sources, union, wrong
 
 from surefoot.core.acceptance import Acceptance
 from surefoot.core.errors import ConfigError, NotEligible
@@ -18,11 +21,13 @@ from surefoot.drafters.suffix.drafter import SuffixDrafter
 from surefoot.drafters.suffix.options import Options as SuffixOptions
 from surefoot.drafters.union import PLUGIN, Options
 from surefoot.drafters.union.drafter import CHEAP, Union
+from surefoot.drafters.union.gate import Rule
 from surefoot.drafters.union.options import MODEL_COST
 from surefoot.engine import parts
 from surefoot.engine.config import load_config, parse_assignment
 from surefoot.engine.guarded import Guarded
 from surefoot.testing.drafter_suite import run, written
+from surefoot.testing.drafters import oracle
 from surefoot.testing.workshops import ToyWorkshop
 
 # ---------------------------------------------------------------- an exception in a member
@@ -59,38 +64,48 @@ def test_through_the_workshop_members_are_guarded() -> None:
 
 # ---------------------------------------------------------------- configuration
 
-ORDER = """
-[drafts]
-name = "union"
-choice = "first"
-members = [
-  { name = "eagle3", optional = true },
-  { name = "suffix", label = "lookahead" },
-  { name = "mtp", optional = true },
-  { name = "union", choice = "longest", members = [
-      { name = "crossvocab", model = "other", optional = true },
-      { name = "ngram", label = "pld3", max_n = 3, min_n = 3 },
-      { name = "suffix" },
-      { name = "ngram", label = "pld2", max_n = 2, min_n = 2 },
-  ] },
-  { name = "crossvocab", model = "other", optional = true },
-]
-"""
 
-
-def test_the_order_of_engines_can_be_written_as_a_file(tmp_path: Any) -> None:
-    path = tmp_path / "order.toml"
-    path.write_text(ORDER, encoding="utf-8")
+def order_of_engines(folder: Path) -> tuple[ToyWorkshop, Union]:
+    """The order of engines of the page on unions, built from a file."""
+    page = Path(__file__).parents[2] / "docs" / "drafters" / "union.md"
+    [order] = re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    path = folder / "order.toml"
+    path.write_text(order, encoding="utf-8")
     config = load_config(path)
     workshop = ToyWorkshop(TOY, {})
     made = workshop.drafter(config.drafts.name, config.drafts.options)
     assert isinstance(made, Union)
-    assert [member.seat.label or member.seat.name for member in made.members] == ["lookahead", "union"]
+    return workshop, made
+
+
+def names(made: Union) -> list[str]:
+    return [member.seat.label or member.seat.name for member in made.members]
+
+
+def test_the_documented_order_of_engines_is_built_from_a_file(tmp_path: Path) -> None:
+    workshop, made = order_of_engines(tmp_path)
+    assert names(made) == ["lookahead", "union"]
     inner = made.members[1].drafter
     assert isinstance(inner, Union)
-    assert [member.seat.label or member.seat.name for member in inner.members] == ["pld3", "suffix", "pld2"]
+    assert names(inner) == ["pld3", "suffix", "pld2"]
     assert sum("does without it" in note for note in workshop.notes) == 4
-    assert set(sources(made)) <= {"lookahead", "pld3", "suffix", "suffix-split", "pld2", ""}
+    assert set(sources(made)) <= {"lookahead", "lookahead-ngram", "pld3", "suffix", "suffix-split", "pld2", ""}
+
+
+@pytest.mark.parametrize("documented", [True, False], ids=["its gate", "the default one"])
+def test_those_behind_lookahead_are_reached_where_one_guess_in_five_holds(tmp_path: Path, documented: bool) -> None:
+    """It has a draft in every round, so with `first` all others wait until its gate has closed."""
+    _, made = order_of_engines(tmp_path)
+    first, second = made.members
+    first.drafter = named(
+        "lookahead", lambda known, budget: (oracle(RIGHT) if len(known) % 6 == 0 else wrong)(known, 1)
+    )
+    if not documented:
+        first.seat = replace(first.seat, rule=Rule())
+    found = sources(made, 110)
+    assert (set(found) == {"lookahead"}) == (not documented)
+    assert first.gate.is_open == (not documented)
+    assert second.asked == documented
 
 
 def test_members_can_be_set_on_the_command_line() -> None:
