@@ -16,6 +16,7 @@ from surefoot.core.ports import Drafter, Session, Target
 from surefoot.core.sampling import Sampling
 from surefoot.core.types import Round, as_ids
 from surefoot.drafters.model.follower import Follower, Style
+from surefoot.engine.guarded import Guarded
 from surefoot.targets.toy import DISCIPLINES, Options, ToyTarget
 from surefoot.testing.conformance import check_drafter
 from surefoot.testing.drafter_suite import run, written
@@ -153,6 +154,14 @@ def test_planted_trim_wrong_by_one_shows_in_acceptance_by_position(off: int) -> 
 def test_planted_count_wrong_by_one_is_an_error() -> None:
     with pytest.raises(LawError, match="second model's cache"):
         of_another_model(CommitsOneTooMany)
+
+
+def test_a_count_wrong_by_one_costs_drafts_and_not_the_text() -> None:
+    notes: list[str] = []
+    broken = follow(WithSessions(toy(strength=1.4), CommitsOneTooMany), V)
+    rounds = run(Guarded(broken, "model", V, notes.append), toy(), PROMPT, 110, lengths=[5])
+    assert written(rounds) == written(run(follow(toy(), V), toy(), PROMPT, 110, lengths=[0]))
+    assert "second model's cache" in notes[0]
 
 
 def test_what_is_read_again_and_what_is_not() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from surefoot.core.errors import LawError, TargetError
@@ -50,14 +51,34 @@ class Failing:
             raise error
 
 
+class Spoils(NgramDrafter):
+    """Prompt lookup that proposes what it is given in its second round."""
+
+    def __init__(self, bad: Callable[[int], Any]) -> None:
+        super().__init__(Options(min_n=1))
+        self.bad = bad
+        self.calls = 0
+
+    def propose(self, budget: int) -> Draft:
+        self.calls += 1
+        if self.calls != 2:
+            return super().propose(budget)
+        bad: Draft = self.bad(budget)
+        return bad
+
+
 NO_SCORES: Any = None
+
+
+def guarded(drafter: Any, note: Callable[[str], None] = lambda _: None) -> Guarded:
+    return Guarded(drafter, "failing", TOY.caps.vocab_size, note)
 
 
 def texts(drafter: Failing, sampling: Sampling) -> tuple[list[int], list[int], list[int], list[str]]:
     """The plain text, that with the drafter, the drafts of its rounds, and the notes."""
     notes: list[str] = []
     plain = run(NgramDrafter(Options()), TOY, PROMPT, 60, lengths=(0,), sampling=sampling)
-    rounds = run(Guarded(drafter, "failing", notes.append), TOY, PROMPT, 60, lengths=(4,), sampling=sampling)
+    rounds = run(guarded(drafter, notes.append), TOY, PROMPT, 60, lengths=(4,), sampling=sampling)
     return written(plain), written(rounds), [round_.drafted for round_ in rounds], notes
 
 
@@ -78,9 +99,7 @@ def test_the_text_is_that_of_plain_decoding_and_the_next_round_drafts_again(verb
 def test_after_a_failure_it_drafts_as_a_new_one_that_knows_the_text(call: int) -> None:
     """What the failure spoilt is made anew, so the drafts after it are those of a drafter that never failed."""
     sound = run(NgramDrafter(Options(min_n=1)), TOY, PROMPT, 60, lengths=(2,))
-    failed = run(
-        Guarded(Failing("propose", [call], ValueError()), "failing", lambda _: None), TOY, PROMPT, 60, lengths=(2,)
-    )
+    failed = run(guarded(Failing("propose", [call], ValueError())), TOY, PROMPT, 60, lengths=(2,))
     by_depth = {round_.depth: (round_.drafted, round_.accepted, round_.match_len) for round_ in sound[1:]}
     after = [round_ for round_ in failed[call + 1 :] if round_.depth in by_depth]
     assert after
@@ -106,19 +125,63 @@ def test_one_that_reads_hidden_states_is_not_begun_anew() -> None:
 
 
 def test_the_next_text_starts_afresh() -> None:
-    guarded = Guarded(Failing("begin", [1, 2], RuntimeError()), "failing", lambda _: None)
-    run(guarded, TOY, PROMPT, 20, lengths=(4,))
-    assert any(round_.drafted for round_ in run(guarded, TOY, PROMPT, 20, lengths=(4,)))
+    drafter = guarded(Failing("begin", [1, 2], RuntimeError()))
+    run(drafter, TOY, PROMPT, 20, lengths=(4,))
+    assert any(round_.drafted for round_ in run(drafter, TOY, PROMPT, 20, lengths=(4,)))
 
 
 def test_our_own_errors_are_told_in_their_words() -> None:
     notes: list[str] = []
     error = TargetError("the second model is gone.", backend="toy", operation="extend")
-    run(Guarded(Failing("propose", [1], error), "failing", notes.append), TOY, PROMPT, 20)
+    run(guarded(Failing("propose", [1], error), notes.append), TOY, PROMPT, 20)
     assert "the second model is gone." in notes[0]
 
 
-@pytest.mark.parametrize("error", [LawError("broken"), KeyboardInterrupt()], ids=["law", "interrupt"])
-def test_a_broken_promise_and_an_interrupt_are_raised(error: BaseException) -> None:
-    with pytest.raises(type(error)):
-        run(Guarded(Failing("propose", [2], error), "failing", lambda _: None), TOY, PROMPT, 20, lengths=(4,))
+def test_an_interrupt_is_raised() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(guarded(Failing("propose", [2], KeyboardInterrupt())), TOY, PROMPT, 20, lengths=(4,))
+
+
+@pytest.mark.parametrize("verb", ["begin", "propose", "observe"])
+def test_a_promise_that_broke_in_a_drafter_costs_drafts_and_not_the_text(verb: str) -> None:
+    plain, text, drafted, notes = texts(Failing(verb, [1], LawError("its cache is too long")), Sampling())
+    assert text == plain
+    assert any(drafted[3:])
+    assert notes == [
+        f"the drafter failing failed in {verb} (its cache is too long); the text goes on without its drafts"
+    ]
+
+
+BAD: dict[str, tuple[Callable[[int], Any], str]] = {
+    "too long": (lambda budget: Draft(as_ids([1] * (budget + 1)), source="bad"), "5 tokens where 4 were asked for"),
+    "no such id": (lambda budget: Draft(as_ids([1, TOY.caps.vocab_size]), source="bad"), "outside the vocabulary"),
+    "negative": (lambda budget: Draft(as_ids([-1]), source="bad"), "outside the vocabulary"),
+    "no such parent": (
+        lambda budget: Draft(as_ids([1]), parents=as_ids([3]), source="bad"),
+        "parents do not come before",
+    ),
+    "a tree": (lambda budget: Draft(as_ids([1, 2]), parents=as_ids([-1, -1]), source="bad"), "a tree and did not say"),
+    "q of few tokens": (lambda budget: Draft(as_ids([1]), np.ones((1, 2)) / 2, source="bad"), "q for 2 tokens"),
+    "no draft": (lambda budget: None, "AttributeError"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, seed=2)], ids=["greedy", "drawn"])
+def test_a_draft_that_the_loop_would_not_take_costs_a_plain_round(bad: str, sampling: Sampling) -> None:
+    make, says = BAD[bad]
+    notes: list[str] = []
+    plain = run(NgramDrafter(Options()), TOY, PROMPT, 60, lengths=(0,), sampling=sampling)
+    rounds = run(guarded(Spoils(make), notes.append), TOY, PROMPT, 60, lengths=(4,), sampling=sampling)
+    assert written(rounds) == written(plain)
+    assert rounds[2].drafted == 0
+    assert any(round_.drafted for round_ in rounds[3:])
+    [note] = notes
+    assert says in note
+
+
+@pytest.mark.parametrize("bad", ["too long", "no such id", "negative", "q of few tokens"])
+def test_without_the_guard_the_loop_refuses_it(bad: str) -> None:
+    make, says = BAD[bad]
+    with pytest.raises(LawError, match=says):
+        run(Spoils(make), TOY, PROMPT, 60, lengths=(4,))

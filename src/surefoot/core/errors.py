@@ -6,7 +6,7 @@ SurefootError
 │   └── DamagedModel   the model's files are cut off, incomplete or not what they claim: only others help (exit 3)
 ├── NotEligible        this combination cannot work; carries reasons (exit 3)
 ├── TargetError        the runtime failed; carries backend, operation, shapes (exit 4)
-└── LawError           our promise broke; never caught by us
+└── LawError           our promise broke; caught nowhere but around a drafter, which only guesses
 """
 
 from __future__ import annotations
@@ -56,4 +56,7 @@ class TargetError(SurefootError):
 
 
 class LawError(SurefootError):
-    """A promise of Surefoot broke. Never caught by Surefoot: the text may be wrong from here on."""
+    """A promise of Surefoot broke: the text may be wrong from here on, so nobody catches it.
+
+    But in a drafter, whose guesses cannot make the text wrong: there it costs drafts, as any exception does.
+    """

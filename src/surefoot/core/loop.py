@@ -103,17 +103,25 @@ def _draft(drafter: Drafter, policy: Policy, state: State, vocab_size: int) -> t
     if budget == 0:
         return 0, EMPTY_DRAFT
     draft = drafter.propose(budget)
-    ids = draft.ids.tolist()
-    if not ids:
+    proposed = check_draft(draft, budget, vocab_size)
+    if not proposed:
         return 0, draft
+    kept = policy.cut(draft)
+    if not 0 <= kept <= proposed:
+        raise LawError(f"the policy kept {kept} of {proposed} drafted tokens")
+    return proposed, draft.head(kept)
+
+
+def check_draft(draft: Draft, budget: int, vocab_size: int) -> int:
+    """How many tokens it has. Raises: LawError where they are too many, or not all of the vocabulary."""
+    ids = draft.ids.tolist()
     if len(ids) > budget:
         raise LawError(f"drafter {draft.source!r} proposed {len(ids)} tokens where {budget} were asked for")
-    if not (min(ids) >= 0 and max(ids) < vocab_size):
+    if ids and not (min(ids) >= 0 and max(ids) < vocab_size):
         raise LawError(f"drafter {draft.source!r} proposed an id outside the vocabulary of {vocab_size} tokens")
-    kept = policy.cut(draft)
-    if not 0 <= kept <= len(ids):
-        raise LawError(f"the policy kept {kept} of {len(ids)} drafted tokens")
-    return len(ids), draft.head(kept)
+    if draft.q is not None and draft.q.shape[1] != vocab_size:
+        raise LawError(f"drafter {draft.source!r} gave q for {draft.q.shape[1]} tokens of a vocabulary of {vocab_size}")
+    return len(ids)
 
 
 def _block(root: int, draft: Draft) -> tuple[Ids, list[int] | None]:

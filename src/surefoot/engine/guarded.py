@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from surefoot.core.errors import LawError, SurefootError
+from surefoot.core.loop import check_draft
 from surefoot.core.ports import Drafter, Needs, Scores
 from surefoot.core.types import EMPTY_DRAFT, Draft, Ids, as_ids
 
@@ -19,13 +20,16 @@ class Guarded:
 
     A draft is only a guess, so one that fails need not end the text: the round becomes a plain one, the user is told,
     and the drafter begins anew on the tokens so far. It is given up until the next text when it fails in that, too, or
-    for the third time, or when it reads hidden states, which nobody can show it again. An error of the law is raised as
-    ever: it says that the text may be wrong.
+    for the third time, or when it reads hidden states, which nobody can show it again. A draft that the loop would not
+    take is a failure like any other. So is a promise that broke in the drafter, a LawError: what it says of a cache is
+    said of the drafter's own, and the judge, not the drafter, keeps the law of the text.
     """
 
-    def __init__(self, inner: Drafter, name: str, note: Callable[[str], None]) -> None:
+    def __init__(self, inner: Drafter, name: str, vocab_size: int, note: Callable[[str], None]) -> None:
+        """vocab_size: that of the target."""
         self.inner = inner
         self._name = name
+        self._vocab_size = vocab_size
         self._note = note
         self._known = array("i")
         self._failures = 0
@@ -45,9 +49,7 @@ class Guarded:
         """As the drafter inside; nothing where it fails."""
         if self._works:
             try:
-                return self.inner.propose(budget)
-            except LawError:
-                raise
+                return self._checked(self.inner.propose(budget), budget)
             except Exception as error:
                 self._failed("propose", error)
         return EMPTY_DRAFT
@@ -58,8 +60,6 @@ class Guarded:
         if self._works:
             try:
                 self.inner.observe(new_ids, scores)
-            except LawError:
-                raise
             except Exception as error:
                 self._failed("observe", error)
         elif 0 < self._failures < FAILURES and not self.inner.needs.taps:
@@ -68,11 +68,15 @@ class Guarded:
             if not self._works:
                 self._failures = FAILURES
 
+    def _checked(self, draft: Draft, budget: int) -> Draft:
+        check_draft(draft, budget, self._vocab_size)
+        if draft.parents is not None and not self.inner.needs.trees:
+            raise LawError(f"drafter {draft.source!r} proposed a tree and did not say that it drafts any")
+        return draft
+
     def _begin(self, prompt: Ids, root: int, scores: Scores) -> None:
         try:
             self.inner.begin(prompt, root, scores)
-        except LawError:
-            raise
         except Exception as error:
             self._failed("begin", error)
 
