@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import pytest
 from cost_curves import SEED, curve
+from timed_toy import VirtualClock, timed_model
 
 from surefoot.core.judge import make_judge
 from surefoot.core.limits import Limits
@@ -13,6 +16,7 @@ from surefoot.core.sampling import Sampling
 from surefoot.core.types import Round, as_ids
 from surefoot.drafters.suffix.drafter import SuffixDrafter
 from surefoot.drafters.suffix.options import Options as SuffixOptions
+from surefoot.engine.config import load_config
 from surefoot.policies.goodput.policy import GoodputPolicy, Options
 from surefoot.targets.toy import Options as ToyOptions
 from surefoot.targets.toy import ToyTarget
@@ -48,3 +52,24 @@ def test_branches_in_free_rows_pay_over_open_and_repeating_text() -> None:
             shares.append(seconds(trees) / seconds(chains))
     assert max(shares) < 1.02, shares
     assert math.prod(shares) < 0.98, shares
+
+
+TREES = {"drafts": "suffix", "drafts.branches": 2}
+IN_A_UNION = {"drafts": "union", "drafts.members": ["ngram", {"name": "suffix", "branches": 2}]}
+
+
+@pytest.mark.parametrize(
+    ("given", "counts_chains"),
+    [
+        (TREES, "additive"), ({**TREES, "policy": "additive"}, "additive"), ({**TREES, "policy": "fixed"}, "fixed"),
+        (IN_A_UNION, "additive"), ({**TREES, "policy": "goodput"}, ""), ({"drafts": "suffix"}, ""),
+    ],
+    ids=["no plan", "additive", "fixed", "in a union", "goodput", "chains"],
+)  # fmt: skip
+def test_a_text_says_that_its_policy_does_not_weigh_branches(given: dict[str, Any], counts_chains: str) -> None:
+    config = load_config(overrides={**given, "max_tokens": 12})
+    with timed_model(VirtualClock()).generate([1, 2, 3, 1, 2], config=config) as generation:
+        "".join(generation)
+    told = [note for note in generation.notes if "drafts trees" in note]
+    assert len(told) == bool(counts_chains)
+    assert all(f"the policy {counts_chains} counts a branch" in note and "--policy goodput" in note for note in told)

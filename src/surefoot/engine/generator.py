@@ -48,6 +48,9 @@ RUNTIMES: Mapping[str, Runtime] = {
 }
 """The order in which `auto` tries them: the fastest here first. openvino converts what is not in its own format."""
 
+OF_CHAINS = ("additive", "fixed")
+"""Built-in policies that take a token of a draft for one further ahead, whatever its parent."""
+
 
 def load(
     model: str,
@@ -240,9 +243,15 @@ class Model:
         drafter: Drafter = workshop.drafter(config.drafts.name, config.drafts.options)
         if around is not None:
             drafter = around(drafter)
-        policy: Policy = _build("policy", self.policy(config), self.curve)
+        chosen = self.policy(config)
+        policy: Policy = _build("policy", chosen, self.curve)
         if drafter.needs.trees and not target.caps.can_tree:
             raise NotEligible(f"{config.drafts.name} drafts trees, which {target.caps.backend} cannot score here.")
+        if drafter.needs.trees and chosen.name in OF_CHAINS:
+            workshop.note(
+                f"{config.drafts.name} drafts trees, and the policy {chosen.name} counts a branch as if it were a "
+                "token further ahead; take --policy goodput, which weighs branches, or set branches = 1."
+            )
         if config.draft_gap_s:
             drafter = Paused(drafter, config.draft_gap_s, time.sleep)
         return Generation(self, config, ids, seed, workshop, drafter, policy, clock)
