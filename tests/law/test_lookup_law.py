@@ -82,7 +82,7 @@ def suffix(branches: int) -> Callable[[Sampler], Drafter]:
 
 def with_corpus(_: Sampler) -> Drafter:
     """Earlier outputs, right on some branches and wrong on others; nothing is saved."""
-    corpus = Corpus(Path("nowhere") / "corpus.npz", "toy", Caps(10**4, 10**3))
+    corpus = Corpus(Path("nowhere") / "corpus.npz", "toy", Caps(10**4, 10**3), 3)
     for output in ([0, 1, 2, 0, 1, 2, 1], [1, 0, 1, 0, 0], [2, 2, 1]):
         corpus.learn(output)
     return SuffixDrafter(SuffixOptions(min_match=1), corpus)

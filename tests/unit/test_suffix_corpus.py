@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,12 @@ from surefoot.testing.workshops import ToyWorkshop
 
 NO_SCORES: Any = None
 WIDE = Caps(10**6, 10**6)
+VOCAB = 200_000
 TOY = ToyTarget(ToyOptions(order=1))
 
 
 def corpus(folder: Path, *outputs: Sequence[int], caps: Caps = WIDE, identity: str = "m") -> Corpus:
-    made = Corpus(folder / "c.npz", identity, caps)
+    made = Corpus(folder / "c.npz", identity, caps, VOCAB)
     for output in outputs:
         made.learn(output)
     return made
@@ -91,7 +93,7 @@ def test_learns_what_was_emitted_and_nothing_else(tmp_path: Path) -> None:
     drafter.propose(4)
     drafter.finish()
     drafter.finish()
-    assert [each.tolist() for each in read(tmp_path / "c.npz", "m")] == [[3, 1, 5]]
+    assert [each.tolist() for each in read(tmp_path / "c.npz", "m", VOCAB)] == [[3, 1, 5]]
 
 
 def test_a_generation_is_learned_when_it_ends_and_helps_the_next(tmp_path: Path) -> None:
@@ -106,7 +108,7 @@ def test_a_generation_is_learned_when_it_ends_and_helps_the_next(tmp_path: Path)
     assert accepted[1] > accepted[0]
     [path] = (tmp_path / "new" / "folder").iterdir()
     assert path.name == f"{file_name('toy')}.npz"
-    assert [len(output) for output in read(path, "toy")] == [40]
+    assert [len(output) for output in read(path, "toy", TOY.caps.vocab_size)] == [40]
 
 
 def test_one_index_serves_all_texts_of_a_model(tmp_path: Path) -> None:
@@ -153,6 +155,16 @@ def test_both_caps_hold_whatever_is_learned(tmp_path: Path, caps: Caps) -> None:
     assert again.n_outputs > 1
 
 
+def test_the_cap_of_the_file_holds_for_many_short_outputs(tmp_path: Path) -> None:
+    """Each has an end in the file, which has to be counted in full."""
+    caps = Caps(OVERHEAD_BYTES + 2_000, 10**6)
+    known = corpus(tmp_path, caps=caps, identity="0123456789abcdef")
+    for number in range(300):
+        known.learn(range(3 * number, 3 * number + 1 + number % 3))
+    known.save()
+    assert 0.9 * caps.file_bytes < (tmp_path / "c.npz").stat().st_size <= caps.file_bytes
+
+
 def test_of_an_output_that_is_too_long_the_end_is_kept(tmp_path: Path) -> None:
     known = corpus(tmp_path, list(range(500)), caps=Caps(10**6, 100))
     assert drafted(known, [900, 497, 498])[0] == [499]
@@ -169,7 +181,7 @@ def test_of_an_output_that_is_too_long_the_end_is_kept(tmp_path: Path) -> None:
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, outputs: list[list[int]]) -> None:
     path = tmp_path_factory.mktemp("corpus") / "c.npz"
     write(path, "m", [as_ids(output) for output in outputs])
-    assert [output.tolist() for output in read(path, "m")] == outputs
+    assert [output.tolist() for output in read(path, "m", VOCAB)] == outputs
 
 
 def test_a_second_process_adds_to_the_file_and_loses_nothing(tmp_path: Path) -> None:
@@ -177,15 +189,15 @@ def test_a_second_process_adds_to_the_file_and_loses_nothing(tmp_path: Path) -> 
     one.save()
     two.save()
     one.save()
-    assert [each.tolist() for each in read(tmp_path / "c.npz", "m")] == [[1, 2, 3], [4, 5, 6]]
+    assert [each.tolist() for each in read(tmp_path / "c.npz", "m", VOCAB)] == [[1, 2, 3], [4, 5, 6]]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
 def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
     mask = os.umask(0)
     try:
-        Corpus(tmp_path / "new" / "c.npz", "m", WIDE).save()
-        known = Corpus(tmp_path / "new" / "c.npz", "m", WIDE)
+        Corpus(tmp_path / "new" / "c.npz", "m", WIDE, VOCAB).save()
+        known = Corpus(tmp_path / "new" / "c.npz", "m", WIDE, VOCAB)
         known.learn([1, 2, 3])
         known.save()
         known.learn([4])
@@ -207,7 +219,20 @@ def test_nothing_of_it_reaches_a_log_or_an_error(tmp_path: Path, caplog: pytest.
     assert "12345" not in caplog.text + str(caught.value)
 
 
-@pytest.mark.parametrize("damage", ["cut", "garbage", "array", "empty", "pickle", "halves"])
+ZIP_FLAGS, ZIP_METHOD = 8, 10
+"""Places in an entry of the directory of a zip file. Source: APPNOTE.TXT 4.3.12."""
+HEADER = np.asarray(["1", "m"])
+
+
+def in_directory(file: bytes, place: int, value: int) -> bytes:
+    """The file with another byte in the first entry of its directory."""
+    at = file.index(b"PK\1\2") + place
+    return file[:at] + bytes([value]) + file[at + 1 :]
+
+
+@pytest.mark.parametrize(
+    "damage", ["cut", "garbage", "array", "empty", "encrypted", "deflated", "unknown method", "no arrays"]
+)
 def test_a_damaged_file_is_refused_in_a_sentence(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "c.npz"
     write(path, "m", [as_ids([1, 2, 3])])
@@ -215,16 +240,56 @@ def test_a_damaged_file_is_refused_in_a_sentence(tmp_path: Path, damage: str) ->
     if damage == "array":
         with path.open("wb") as file:
             np.save(file, np.zeros(3))
-    elif damage == "pickle":
-        with path.open("wb") as file:
-            np.savez(file, header=np.asarray([object()]), ids=as_ids([1]), ends=np.asarray([1]))
-    elif damage == "halves":
-        with path.open("wb") as file:
-            np.savez(file, header=np.asarray(["1", "m"]), ids=as_ids([1, 2, 3]), ends=np.asarray([2]))
+    elif damage == "no arrays":
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in ("header", "ids", "ends"):
+                archive.writestr(f"{name}.npy", b"text")
     else:
-        path.write_bytes({"cut": whole[: len(whole) // 2], "garbage": b"x" * 300, "empty": b""}[damage])
+        damaged = {
+            "cut": whole[: len(whole) // 2],
+            "garbage": b"x" * 300,
+            "empty": b"",
+            "encrypted": in_directory(whole, ZIP_FLAGS, 1),
+            "deflated": in_directory(whole, ZIP_METHOD, 8),
+            "unknown method": in_directory(whole, ZIP_METHOD, 97),
+        }
+        path.write_bytes(damaged[damage])
     with pytest.raises(ConfigError, match="move it away"):
         corpus(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"header": np.asarray([object()])},
+        {"ends": np.asarray([2], np.int32)},
+        {"ends": np.asarray([3], np.int64)},
+        {"ids": as_ids([1, VOCAB, 3])},
+        {"ids": as_ids([1, -1, 3])},
+        {"ids": np.asarray([1.0, 2.0, 3.0])},
+        {"ids": as_ids([1, 2, 3]).reshape(1, 3)},
+    ],
+    ids=["pickle", "halves", "wide ends", "no such token", "negative", "fractions", "table"],
+)
+def test_arrays_that_are_no_outputs_of_the_model_are_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
+    with (tmp_path / "c.npz").open("wb") as file:
+        np.savez(file, **{"header": HEADER, "ids": as_ids([1, 2, 3]), "ends": np.asarray([3], np.int32), **changed})
+    with pytest.raises(ConfigError, match="move it away"):
+        corpus(tmp_path)
+
+
+@pytest.mark.parametrize("mask", [1, 8, 255])
+def test_a_byte_that_has_changed_is_seen_or_changes_nothing(tmp_path: Path, mask: int) -> None:
+    path = tmp_path / "c.npz"
+    write(path, "m", [as_ids([1, 2, 3]), as_ids([4])])
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ mask]) + whole[place + 1 :])
+        try:
+            outputs = [output.tolist() for output in read(path, "m", VOCAB)]
+        except ConfigError:
+            continue
+        assert outputs == [[1, 2, 3], [4]], place
 
 
 def test_the_file_of_another_model_is_refused(tmp_path: Path) -> None:
@@ -235,7 +300,7 @@ def test_the_file_of_another_model_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    known = Corpus(tmp_path / "c.npz", "m", WIDE)
+    known = Corpus(tmp_path / "c.npz", "m", WIDE, VOCAB)
     known.learn([1, 2])
     known._path = tmp_path / "file" / "c.npz"
     with pytest.raises(ConfigError, match=r"cannot be (read|written)"):
@@ -250,7 +315,7 @@ def test_a_kill_at_any_moment_leaves_the_old_file_or_the_new_one(tmp_path: Path)
         import sys
         from pathlib import Path
         from surefoot.drafters.suffix.corpus import Caps, Corpus
-        known = Corpus(Path(sys.argv[1]) / "c.npz", "m", Caps(10**6, 10**6))
+        known = Corpus(Path(sys.argv[1]) / "c.npz", "m", Caps(10**6, 10**6), 200_000)
         print("ready", flush=True)
         number = 0
         while True:
@@ -269,7 +334,7 @@ def test_a_kill_at_any_moment_leaves_the_old_file_or_the_new_one(tmp_path: Path)
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
-        outputs = read(tmp_path / "c.npz", "m")
+        outputs = read(tmp_path / "c.npz", "m", VOCAB)
         assert all(len(output) == 50 for output in outputs)
         sizes.append(len(outputs))
     assert sizes == sorted(sizes)

@@ -22,7 +22,8 @@ def _build(options: Options, target: Target, workshop: Workshop) -> SuffixDrafte
         )
     path = Path(options.corpus).expanduser() / f"{file_name(workshop.identity)}.npz"
     caps = Caps(int(options.corpus_mb * 1e6), options.corpus_nodes)
-    corpus = workshop.kept(("corpus", path, caps), lambda: Corpus(path, workshop.identity, caps))
+    vocab_size = target.caps.vocab_size
+    corpus = workshop.kept(("corpus", path, caps), lambda: Corpus(path, workshop.identity, caps, vocab_size))
     drafter = SuffixDrafter(options, corpus)
     workshop.at_end(drafter.finish)
     return drafter

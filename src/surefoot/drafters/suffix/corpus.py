@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +23,10 @@ SEPARATOR = 2**31 - 1
 """Stands between two outputs in the automaton; no vocabulary has as many tokens."""
 
 BYTES_PER_TOKEN = 4
+"""Source: ids and the ends of outputs are int32; an end has the place that the separator of its output counts for."""
+
 OVERHEAD_BYTES = 1024
-"""Source: the zip and array headers of a file of three arrays take 870 bytes."""
+"""Source: the zip and array headers of a file of three arrays take 872 bytes with an identity of 16 characters."""
 
 STATES_PER_TOKEN = 2
 """Source: an automaton of n tokens has fewer than 2n states (Blumer and others 1985)."""
@@ -57,15 +58,16 @@ class Corpus:
     replaced as a whole, so that a reader sees the old one or the new one and a crash leaves one of them.
     """
 
-    def __init__(self, path: Path, identity: str, caps: Caps) -> None:
+    def __init__(self, path: Path, identity: str, caps: Caps, vocab_size: int) -> None:
         self._path = path
         self._identity = identity
+        self._vocab_size = vocab_size
         self._caps = caps
         self._outputs: list[Ids] = []
         self._new: list[Ids] = []
         self._lock = threading.Lock()
         self.automaton = Automaton()
-        self._index(kept(read(path, identity), caps.tokens))
+        self._index(kept(read(path, identity, vocab_size), caps.tokens))
 
     @property
     def n_outputs(self) -> int:
@@ -97,8 +99,8 @@ class Corpus:
         with self._lock:
             if not self._new:
                 return
-            outputs = kept([*read(self._path, self._identity), *self._new], self._caps.tokens)
-            self._replace(outputs)
+            held = read(self._path, self._identity, self._vocab_size)
+            self._replace(kept([*held, *self._new], self._caps.tokens))
             self._new.clear()
 
     def _replace(self, outputs: Sequence[Ids]) -> None:
@@ -139,32 +141,38 @@ def kept(outputs: Sequence[Ids], tokens: int) -> list[Ids]:
     return newest[::-1]
 
 
-def read(path: Path, identity: str) -> list[Ids]:
+def read(path: Path, identity: str, vocab_size: int) -> list[Ids]:
     """The outputs in a file, oldest first; none where there is no file.
 
-    Raises: ConfigError for a file that is no corpus, or that of another model.
+    Raises: ConfigError for a file that is no corpus, that of another model, or one with tokens that this one lacks.
     """
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            header, ids, ends = arrays["header"], arrays["ids"], arrays["ends"]
+            header, ids, ends = (np.asarray(arrays[name]) for name in ("header", "ids", "ends"))
             found = [str(each) for each in header.tolist()]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # numpy and zipfile let through whatever their decoders raise at damaged bytes
         what = type(error).__name__
         raise ConfigError(f"the corpus {path} cannot be read ({what}); move it away to start anew") from None
     if found != [str(FORMAT), identity]:
         raise ConfigError(
             f"the corpus {path} belongs to another model, or to another Surefoot; move it away to start anew"
         )
-    if ids.dtype != np.int32 or ids.ndim != 1 or not _is_split(ends, len(ids)) or (len(ids) and ids.min() < 0):
-        raise ConfigError(f"the corpus {path} does not hold whole outputs; move it away to start anew")
+    if not (_are_tokens(ids, vocab_size) and _is_split(ends, len(ids))):
+        raise ConfigError(f"the corpus {path} does not hold whole outputs of this model; move it away to start anew")
     return [as_ids(output) for output in np.split(ids, ends[:-1])] if len(ends) else []
+
+
+def _are_tokens(ids: npt.NDArray[Any], vocab_size: int) -> bool:
+    if ids.dtype != np.int32 or ids.ndim != 1:
+        return False
+    return bool(np.all((ids >= 0) & (ids < vocab_size)))
 
 
 def _is_split(ends: npt.NDArray[Any], size: int) -> bool:
     """Whether these are the ends of outputs that make up so many tokens."""
-    if ends.dtype != np.int64 or ends.ndim != 1:
+    if ends.dtype != np.int32 or ends.ndim != 1:
         return False
     return bool(np.all(np.diff(ends, prepend=0) > 0)) and (int(ends[-1]) if len(ends) else 0) == size
 
@@ -179,7 +187,7 @@ def write(path: Path, identity: str, outputs: Sequence[Ids]) -> None:
                 file,
                 header=np.asarray([str(FORMAT), identity]),
                 ids=np.concatenate([as_ids(()), *outputs]),
-                ends=np.cumsum([len(output) for output in outputs], dtype=np.int64),
+                ends=np.cumsum([len(output) for output in outputs], dtype=np.int32),
             )
             file.flush()
             os.fsync(file.fileno())

@@ -19,7 +19,8 @@ class Options:
 
     Source: `min_match` as ngram's `min_n`: measured there. `min_chance`: the least share that Arctic Inference's suffix
     decoding drafts (0.1). `branches` chosen: a chain, because most targets cannot score trees. `corpus_mb` and
-    `corpus_nodes` chosen: some 130,000 tokens, read in half a second.
+    `corpus_nodes` chosen: some 130,000 tokens, read in about a second at most; measured for 100,000: 0.15 to 0.72 s
+    (benchmarks/records/proposal_time.json).
     """
 
     min_match: int = field(default=2, metadata={"help": "shortest suffix that is continued, in tokens"})
