@@ -338,6 +338,40 @@ def test_a_kill_at_any_moment_leaves_the_old_file_or_the_new_one(tmp_path: Path)
         assert all(len(output) == 50 for output in outputs)
         sizes.append(len(outputs))
     assert sizes == sorted(sizes)
+    age(tmp_path)
+    corpus(tmp_path, [7]).save()
+    assert [path.name for path in tmp_path.iterdir()] == ["c.npz"]
+
+
+def age(folder: Path) -> None:
+    """Make all files of the folder two hours old."""
+    for path in folder.iterdir():
+        written_s = path.stat().st_mtime - 7_200
+        os.utime(path, (written_s, written_s))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows cannot kill like this")
+def test_what_a_kill_left_half_written_goes_when_it_is_old(tmp_path: Path) -> None:
+    """It holds tokens. A young one may be that of a process that is writing now."""
+    script = textwrap.dedent(
+        """
+        import os, signal, sys
+        from pathlib import Path
+        from surefoot.core.types import as_ids
+        from surefoot.drafters.suffix.corpus import write
+        os.fsync = lambda file: os.kill(os.getpid(), signal.SIGKILL)
+        write(Path(sys.argv[1]) / "c.npz", "m", [as_ids([1, 2, 3])])
+        """
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    [left] = tmp_path.iterdir()
+    assert left.name.startswith(".c.npz.")
+    corpus(tmp_path, [1]).save()
+    assert left.exists()
+    (tmp_path / ".d.npz.1").write_bytes(b"")
+    age(tmp_path)
+    corpus(tmp_path, [2]).save()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".d.npz.1", "c.npz"], "that of another model is left"
 
 
 def test_the_drafter_is_built_by_its_entry_point() -> None:

@@ -6,7 +6,9 @@ import os
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,9 @@ BYTES_PER_TOKEN = 4
 
 OVERHEAD_BYTES = 1024
 """Source: the zip and array headers of a file of three arrays take 872 bytes with an identity of 16 characters."""
+
+STALE_S = 3600.0
+"""chosen: writing a few megabytes takes less than a second, so that what is an hour old was left by a kill."""
 
 STATES_PER_TOKEN = 2
 """Source: an automaton of n tokens has fewer than 2n states (Blumer and others 1985)."""
@@ -178,7 +183,10 @@ def _is_split(ends: npt.NDArray[Any], size: int) -> bool:
 
 
 def write(path: Path, identity: str, outputs: Sequence[Ids]) -> None:
-    """Replace the file as a whole, readable by its owner alone. Raises: OSError."""
+    """Replace the file as a whole, readable by its owner alone, and remove what killed processes left beside it.
+
+    Raises: OSError.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp: for the owner alone
     try:
@@ -195,3 +203,16 @@ def write(path: Path, identity: str, outputs: Sequence[Ids]) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+    _remove_leftovers(path)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove files that were never put in the place of this one; what cannot be removed is tried again next time.
+
+    Their age is told by the file that was written just now, so that no clock is read.
+    """
+    newest_s = path.stat().st_mtime
+    for left in path.parent.glob(f".{escape(path.name)}.*"):
+        with suppress(OSError):
+            if newest_s - left.stat().st_mtime > STALE_S:
+                left.unlink()
