@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from surefoot.core.errors import ConfigError, TargetError
+from surefoot.core.errors import ConfigError, LawError, TargetError
 from surefoot.core.sampling import Sampling
 from surefoot.core.types import as_ids
 from surefoot.drafters.union.drafter import Union
@@ -108,6 +108,76 @@ def test_what_is_due_at_the_end_is_done_once_and_cannot_take_the_text_away() -> 
     lent.close()
     lent.close()
     assert (done, lent.notes) == ([1], ["the disk is full."])
+
+
+@pytest.mark.parametrize("error", [RuntimeError("File 12345 is encrypted"), MemoryError(), OSError(28, "12345")])
+def test_an_error_at_the_end_that_is_not_ours_is_noted_by_its_kind_and_frees_the_sessions(error: Exception) -> None:
+    """Its words may quote the text."""
+    lent = workshop(Shelf())
+    done: list[int] = []
+    session = lent.open(TOY)
+    session.prefill(as_ids([1]))
+
+    def fail() -> None:
+        raise error
+
+    lent.at_end(fail)
+    lent.at_end(lambda: done.append(1))
+    lent.close()
+    assert done == [1]
+    (note,) = lent.notes
+    assert f"failed ({type(error).__name__} at test_workshop.py:" in note
+    assert "12345" not in note
+    with pytest.raises(TargetError, match="closed"):
+        session.extend(as_ids([1]))
+
+
+def test_an_error_of_the_law_at_the_end_is_raised_once_the_sessions_are_free() -> None:
+    lent = workshop(Shelf())
+    session = lent.open(TOY)
+    session.prefill(as_ids([1]))
+
+    def break_the_law() -> None:
+        raise LawError("the text may be wrong")
+
+    lent.at_end(break_the_law)
+    with pytest.raises(LawError, match="may be wrong"):
+        lent.close()
+    with pytest.raises(TargetError, match="closed"):
+        session.extend(as_ids([1]))
+
+
+def test_a_session_that_cannot_be_closed_leaves_no_other_open() -> None:
+    lent = workshop(Shelf())
+    first, second, third = (lent.open(TOY) for _ in range(3))
+    for session in (first, third):
+        session.prefill(as_ids([1]))
+
+    def fail() -> None:
+        raise TargetError("stuck", backend="toy", operation="close")
+
+    second.close = fail  # type: ignore[method-assign]
+    with pytest.raises(TargetError, match="stuck"):
+        lent.close()
+    for session in (first, third):
+        with pytest.raises(TargetError, match="closed"):
+            session.extend(as_ids([1]))
+
+
+def test_a_text_whose_session_cannot_be_closed_ends_for_its_drafter_all_the_same() -> None:
+    from timed_toy import VirtualClock, timed_model
+
+    generation = timed_model(VirtualClock()).generate([1, 2, 3])
+    done: list[int] = []
+
+    def fail() -> None:
+        raise TargetError("stuck", backend="toy", operation="close")
+
+    generation._session.close = fail  # type: ignore[method-assign]
+    generation._workshop.at_end(lambda: done.append(1))
+    with pytest.raises(TargetError, match="stuck"):
+        generation.close()
+    assert done == [1]
 
 
 def test_it_says_which_model_it_is_and_lends_the_clock_of_the_text() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -412,9 +413,10 @@ class Generation:
 
     def close(self) -> None:
         """Free the cache; what was written stays readable."""
-        self._rounds.close()
-        self._session.close()
-        self._workshop.close()
+        with ExitStack() as closing:  # the last one first; what fails leaves the others to be closed
+            closing.callback(self._workshop.close)
+            closing.callback(self._session.close)
+            closing.callback(self._rounds.close)
 
     def stats(self) -> Stats:
         """The numbers of what was written so far."""

@@ -83,10 +83,10 @@ class Guarded:
     def _failed(self, what: str, error: Exception) -> None:
         self._works = False
         self._failures += 1
-        self._note(f"the drafter {self._name} failed in {what} ({_told(error)}); the text goes on without its drafts")
+        self._note(f"the drafter {self._name} failed in {what} ({told(error)}); the text goes on without its drafts")
 
 
-def _told(error: Exception) -> str:
+def told(error: Exception) -> str:
     """What happened and where. The words of an error that is not ours may quote the text, so they are left out."""
     if isinstance(error, SurefootError):
         return str(error)

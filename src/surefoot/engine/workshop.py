@@ -6,15 +6,16 @@ import json
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import ExitStack
 from typing import Any, TypeVar, cast
 
-from surefoot.core.errors import ConfigError, SurefootError
+from surefoot.core.errors import ConfigError, LawError, SurefootError
 from surefoot.core.ports import Clock, Companion, Drafter, Session, Target
 from surefoot.core.sampling import Sampling
 from surefoot.core.types import RowClass, Vocabulary
 from surefoot.engine import parts
 from surefoot.engine.config import Config, load_config
-from surefoot.engine.guarded import Guarded
+from surefoot.engine.guarded import Guarded, told
 from surefoot.engine.tokenizer import Tokenizer
 
 T = TypeVar("T")
@@ -140,14 +141,22 @@ class TextWorkshop:
     def close(self) -> None:
         """Do what is due at the end and free the sessions that were opened here; twice is fine.
 
-        What cannot be done is noted: the text is written.
+        What cannot be done is noted, whatever the error: the text is written. One of the law is raised as ever.
         """
         endings, self._endings = self._endings, []
-        for action in endings:
-            try:
-                action()
-            except SurefootError as error:
-                self.note(f"{error}")
-        for session in self._sessions:
-            session.close()
-        self._sessions.clear()
+        sessions, self._sessions = self._sessions, []
+        with ExitStack() as closing:
+            for session in sessions:
+                closing.callback(session.close)
+            for action in endings:
+                self._end(action)
+
+    def _end(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except LawError:
+            raise
+        except SurefootError as error:
+            self.note(f"{error}")
+        except Exception as error:
+            self.note(f"what a drafter had to do at the end of the text failed ({told(error)})")
