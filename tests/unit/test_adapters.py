@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from surefoot.core.errors import ConfigError, NotEligible
 from surefoot.core.ports import Needs
 from surefoot.core.types import Draft, Ids, Round, as_ids
 from surefoot.drafters.ngram import PLUGIN as NGRAM
+from surefoot.drafters.ngram import NgramDrafter
 from surefoot.targets.toy import Options, ToyTarget
 from surefoot.testing.drafter_suite import Budgets
 from surefoot.testing.drafters import Guesser, oracle, right_then_wrong
@@ -184,6 +186,36 @@ def test_drafters_that_look_at_tokens_are_handed_out(drafts: str) -> None:
 def test_a_drafter_that_looks_at_scores_is_refused() -> None:
     with pytest.raises(NotEligible, match="argmax"):
         hand("other", 16, 512, drafts="lookahead")
+
+
+def test_a_drafter_that_fails_is_told_and_drafts_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = [*PROMPT, *plain(90)]
+    handed = hand("other", 16, 512, draft_options={"min_n": 1}, policy="fixed")
+    propose, calls = NgramDrafter.propose, count(1)
+
+    def fail_third(self: NgramDrafter, budget: int) -> Draft:
+        if next(calls) == 3:
+            raise RuntimeError("after 7 8 9")
+        return propose(self, budget)
+
+    monkeypatch.setattr(NgramDrafter, "propose", fail_third)
+    with pytest.warns(RuntimeWarning) as warned:
+        drive(handed, text, len(PROMPT))
+    assert [str(each.message) for each in warned] == handed.notes
+    assert len(handed.notes) == 1
+    assert "the drafter ngram failed in propose (RuntimeError at test_adapters.py:" in handed.notes[0]
+    assert "7 8 9" not in handed.notes[0]
+    drafted = [bool(round_.drafted) for round_ in handed.rounds]
+    assert drafted[:3] == [True, True, False]
+    assert any(drafted[3:])
+
+
+def test_a_union_without_an_optional_member_is_handed_out_and_says_so() -> None:
+    members = ["ngram", {"name": "model", "model": "smollm2-135m", "optional": True}]
+    handed = hand("other", 16, 512, drafts="union", draft_options={"members": members}, policy="fixed")
+    with pytest.warns(RuntimeWarning, match="The union does without it"):
+        drive(handed, [*PROMPT, *plain(90)], len(PROMPT))
+    assert any(round_.drafted for round_ in handed.rounds)
 
 
 def test_unknown_names_and_lengths_are_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -56,9 +57,13 @@ class Handed:
     was accepted is seen from the tokens of the next call, so nothing else has to be told. Tokens that do not go on from
     those of the last call, or by more than one round can write, are a new text. The time between two calls is taken for
     that of the forward, except the first of a text, which may hold the prompt. `rounds` are those of this text.
+    `notes` are what the drafter has to tell the user, such as that it failed; each is also a warning, once.
     """
 
-    def __init__(self, drafter: Drafter, policy: Policy, clock: Clock = time.perf_counter) -> None:
+    def __init__(
+        self, drafter: Drafter, policy: Policy, clock: Clock = time.perf_counter, notes: Sequence[str] = ()
+    ) -> None:
+        """notes: those of the workshop that built the drafter, which writes further ones into them."""
         if drafter.needs.taps or drafter.needs.trees:
             raise NotEligible(
                 "this drafter wants hidden states or proposes trees, which no other engine takes from here; use "
@@ -74,6 +79,8 @@ class Handed:
         self._draft_s = 0.0
         self._returned_at = 0.0
         self.rounds: list[Round] = []
+        self.notes = notes
+        self._n_told = 0
 
     def __call__(self, ids: Ids, room: int = LONGEST, end_ids: frozenset[int] = frozenset()) -> Ids:
         """At most `room` tokens that may follow `ids`, none of them in `end_ids`. Shapes: (n,) int32 -> (k,) int32."""
@@ -89,6 +96,7 @@ class Handed:
         )
         self._returned_at = self._clock()
         self._draft_s = self._returned_at - now
+        self._tell()
         return self._draft.ids
 
     def _follow(self, ids: Ids, now: float) -> None:
@@ -106,6 +114,12 @@ class Handed:
             if len(self.rounds) > 1:
                 self._policy.learn(self.rounds[-1])
             self._drafter.observe(new_ids, _Unseen(len(self._draft) + 1))
+
+    def _tell(self) -> None:
+        """Warn of what was noted since the last time."""
+        new, self._n_told = self.notes[self._n_told :], len(self.notes)
+        for note in new:
+            warnings.warn(note, RuntimeWarning, stacklevel=3)
 
     def _round(self, new_ids: Sequence[int], depth: int, now: float) -> Round:
         """What came of the last draft."""
@@ -141,13 +155,15 @@ def hand(
     if policy == "goodput":
         options.setdefault("reproducible", False)
     chooser: Policy = plugin.build(parts.make_options(plugin, options, "policy"), None)
-    return Handed(drafter, chooser, clock)
+    return Handed(drafter, chooser, clock, workshop.notes)
 
 
 def _try_out(drafter: Drafter, workshop: TextWorkshop) -> None:
     """Raises: NotEligible for a drafter that looks at scores, which would fail unseen in every text."""
+    before = len(workshop.notes)
     drafter.begin(as_ids([0, 1]), 0, _Unseen(1))
     drafter.propose(2)
     drafter.observe((1,), _Unseen(3))
-    if workshop.notes:
-        raise NotEligible(f"no other engine can be drafted for by this: {workshop.notes[0]}.")
+    failed = workshop.notes[before:]
+    if failed:
+        raise NotEligible(f"no other engine can be drafted for by this: {failed[0]}.")
