@@ -124,6 +124,66 @@ def test_what_does_not_fit_is_refused(model: Any) -> None:
         pass
 
 
+def test_another_source_of_drafts_is_refused(model: Any) -> None:
+    for asked in ({"assistant_model": model}, {"assistant_early_exit": 1}):
+        with drafting(model) as made, pytest.raises(ConfigError, match=next(iter(asked))):
+            write(model, do_sample=False, eos_token_id=None, **asked)
+        assert made == []
+
+
+def test_a_model_that_is_drafted_for_is_refused_until_that_ends(model: Any) -> None:
+    with drafting(model):
+        with pytest.raises(ConfigError, match=r"drafting\(\) does .* leave that context first"), drafting(model):
+            pass
+        assert "generate" in vars(model), "the context that is open goes on"
+    with drafting(model):
+        pass
+
+
+def test_a_wrapper_whose_generate_is_that_of_the_model_inside_is_refused(model: Any) -> None:
+    """Its own method would be replaced and never asked."""
+
+    class Wrapper:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(model, name)
+
+    with pytest.raises(NotEligible, match="Wrapper has no _get_candidate_generator"), drafting(Wrapper()):
+        pass
+
+
+def test_a_generate_of_somebody_else_is_used_and_put_back(model: Any) -> None:
+    plain, asked = write(model, do_sample=False, eos_token_id=None), []
+    its_own = model.generate
+
+    def logged(*given: Any, **named: Any) -> Any:
+        asked.append(named)
+        return its_own(*given, **named)
+
+    model.generate = logged
+    try:
+        with drafting(model, handed_for(model, policy="fixed")) as made:
+            assert write(model, do_sample=False, eos_token_id=None) == plain
+        assert len(made) == len(asked) == 1
+        assert vars(model)["generate"] is logged
+    finally:
+        del model.generate
+
+
+def test_a_drafter_that_fails_costs_its_drafts_and_warns(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from surefoot.drafters.ngram import NgramDrafter
+
+    plain = write(model, do_sample=False, eos_token_id=None)
+    handed = handed_for(model, "ngram", {"min_n": 1}, "fixed")
+
+    def fail(self: NgramDrafter, budget: int) -> Any:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(NgramDrafter, "propose", fail)
+    with drafting(model, handed), pytest.warns(RuntimeWarning, match="ngram failed in propose"):
+        assert write(model, do_sample=False, eos_token_id=None) == plain
+    assert not any(round_.drafted for round_ in handed.rounds)
+
+
 @pytest.mark.model
 def test_smollm2_writes_the_same_text(smollm2_gguf: Path) -> None:
     import transformers

@@ -83,18 +83,24 @@ def drafting(model: Any, handed: Handed | None = None, *, longest: int = LONGEST
     """`model.generate` drafts while the context is open; yields a list that gets one entry a text.
 
     handed: what `handed_for` gave; without it, lookup with goodput. longest: tokens in a draft at most.
-    Raises: ConfigError for a length out of range; NotEligible for a transformers without the method that is replaced.
+    Raises: ConfigError for a length out of range, for a model that somebody drafts for already, and in `generate` for
+    another model or head of the caller that is to draft; NotEligible for a transformers without the method that is
+    replaced.
     """
     if not 1 <= longest <= LONGEST:
         raise ConfigError(f"longest must be from 1 to {LONGEST} tokens; got {longest}.")
-    if not callable(getattr(model, _METHOD, None)) or _METHOD in vars(model):
-        raise NotEligible(
-            f"{type(model).__name__} has no {_METHOD} of its class, which this adapter replaces (transformers 5.24)."
+    if not callable(getattr(type(model), _METHOD, None)):
+        raise NotEligible(f"{type(model).__name__} has no {_METHOD}, which this adapter replaces (transformers 5.24).")
+    if _METHOD in vars(model):
+        raise ConfigError(
+            f"{type(model).__name__} has a {_METHOD} that was put in the place of its own, as drafting() does while it "
+            "is open; leave that context first."
         )
     drafter = handed or handed_for(model)
     made: list[Candidates] = []
 
     def choose(generation_config: Any, **named: Any) -> Candidates:
+        _refuse_other_drafts(generation_config, named.get("assistant_model"))
         ends = generation_config._eos_token_tensor
         end_ids = frozenset() if ends is None else frozenset(np.atleast_1d(ends.cpu().numpy()).tolist())
         made.append(Candidates(drafter, int(generation_config.max_length), end_ids, longest))
@@ -104,7 +110,7 @@ def drafting(model: Any, handed: Handed | None = None, *, longest: int = LONGEST
         # With this setting `generate` asks for a candidate generator at all; its value is that of its own lookup.
         return written_by(*given, **{"prompt_lookup_num_tokens": longest, **named})
 
-    written_by = model.generate
+    written_by, own = model.generate, vars(model).get("generate")
     setattr(model, _METHOD, choose)
     model.generate = generate
     try:
@@ -112,3 +118,19 @@ def drafting(model: Any, handed: Handed | None = None, *, longest: int = LONGEST
     finally:
         delattr(model, _METHOD)
         del model.generate
+        if own is not None:  # somebody had replaced it before
+            model.generate = own
+
+
+def _refuse_other_drafts(generation_config: Any, assistant_model: Any) -> None:
+    """Raises: ConfigError where the caller has named another source of drafts, which would be asked for nothing."""
+    asked = {
+        "assistant_model": assistant_model,
+        "assistant_early_exit": generation_config.assistant_early_exit,
+        "use_mtp": generation_config.use_mtp,
+    }
+    for name, value in asked.items():
+        if value not in (None, False):
+            raise ConfigError(
+                f"generate was given {name} while drafting() is open; both say where drafts come from, so leave one out"
+            )
