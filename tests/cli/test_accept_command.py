@@ -108,6 +108,8 @@ def test_the_document_holds_the_rows_and_adds_up(whole: tuple[Done, Path]) -> No
             assert row["conditional_sum"] == pytest.approx(1 + sum(chance or 0 for chance in row["conditional"]))
         assert (row["by_draft_len"] is None) == (row["mode"] != "oracle")
     assert [len(each["tokens_per_s"]) for each in found["predicted"]] == [4] * 8
+    assert {each["workload"] for each in found["by_match"]} == {"chat", "code"}
+    assert all(each["survival"] for each in found["by_match"])
     assert {each["found"] for each in found["predicted"]} == {"oracle", "chain"}
 
 

@@ -197,13 +197,24 @@ def test_a_row_for_each_workload_temperature_arm_and_mode_and_none_over_workload
     assert set(whole.run.counting.no_oracle) == set(labels) - set(REPLAYED)
 
 
-def test_rounds_by_match_length_are_all_rounds_that_drafted(whole: Loaded) -> None:
+def test_rounds_by_match_length_are_all_rounds_of_a_workload_that_drafted(whole: Loaded) -> None:
     rows = counts.rows(whole)
-    for mode in MODES[1:]:
-        of_mode = [row for row in rows if row.mode == mode]
-        matched = [each for each in counts.by_match(whole) if each.mode == mode]
-        assert sum(each.rounds for each in matched) == sum(row.drafts.drafting for row in of_mode)
-        assert sum(each.accepted for each in matched) == sum(row.drafts.accepted for row in of_mode)
+    matched = counts.by_match(whole)
+    for row in rows:
+        key = (row.workload, row.temperature, row.arm, row.mode)
+        found = [each for each in matched if (each.workload, each.temperature, each.arm, each.mode) == key]
+        assert sum(each.rounds for each in found) == row.drafts.drafting
+        assert sum(each.accepted for each in found) == row.drafts.accepted
+        steps = [
+            step for each in whole.counted for step in each.steps
+            if (each.workload, each.temperature, each.arm, each.mode) == key and step.evaluated
+        ]  # fmt: skip
+        for each in found:
+            within = [step for step in steps if each.low <= step.match_len <= each.high]
+            assert len(within) == each.rounds
+            first = [step.accepted > 0 for step in within if step.emitted > step.accepted or step.accepted > 0]
+            assert each.survival[0] == sum(first) / len(first)
+    assert len({each.workload for each in matched}) == len(PROMPTS)
     assert any(each.low > 4 for each in counts.by_match(whole)), "a suffix finds long matches in a loop"
 
 

@@ -92,17 +92,21 @@ def _by_position(rows: Sequence[Row], draft_len: int) -> list[list[str]]:
 
 def _by_match(found: Sequence[Matched]) -> list[list[str]]:
     """A column for each range of match lengths."""
-    ranges = sorted({each.low: each.high for each in found}.items())
-    highest = {low: max(each.high for each in found if each.low == low) for low, _ in ranges}
-    modes = list(dict.fromkeys(each.mode for each in found))
-    by_cell = {(each.mode, each.low): each for each in found}
-    cells = [["mode", *(f"{low}" if low == highest[low] else f"{low}-{highest[low]}" for low, _ in ranges)]]
-    for mode in modes:
-        row = [by_cell.get((mode, low)) for low, _ in ranges]
-        cells.append(
-            [mode, *("-" if each is None else f"{each.accepted_per_round:.2f} ({each.rounds})" for each in row)]
-        )
+    highest: dict[int, int] = {}
+    for each in found:
+        highest[each.low] = max(each.high, highest.get(each.low, 0))
+    lows = sorted(highest)
+    cells = [["mode", *(f"{low}" if low == highest[low] else f"{low}-{highest[low]}" for low in lows)]]
+    for mode in dict.fromkeys(each.mode for each in found):
+        within = [[each for each in found if (each.mode, each.low) == (mode, low)] for low in lows]
+        cells.append([mode, *map(_held, within)])
     return cells
+
+
+def _held(found: Sequence[Matched]) -> str:
+    """Accepted per round, and the rounds, of all of these."""
+    rounds = sum(each.rounds for each in found)
+    return f"{sum(each.accepted for each in found) / rounds:.2f} ({rounds})" if rounds else "-"
 
 
 def _by_length(rows: Sequence[Row], draft_len: int) -> list[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -38,8 +39,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Rounds of one drafter at one temperature whose match had `low` to `high` tokens, over all workloads."""
+    """Rounds of one drafter on one workload at one temperature whose match had `low` to `high` tokens.
 
+    survival: as `Row` has it, of these rounds alone.
+    """
+
+    workload: Workload
     temperature: float
     arm: str
     mode: Mode
@@ -48,11 +53,11 @@ class Matched:
     rounds: int
     evaluated: int
     accepted: int
+    survival: tuple[float | None, ...]
 
-    @property
-    def accepted_per_round(self) -> float:
-        return self.accepted / self.rounds
 
+Key = tuple[Workload, float, str, Mode]
+"""Workload, temperature, arm and mode."""
 
 BOUNDS = (0, 1, 2, 3, 4, 5, 8, 16, 32)
 """chosen: the matches of lookups one by one, those of a suffix automaton by doubling ranges."""
@@ -60,7 +65,7 @@ BOUNDS = (0, 1, 2, 3, 4, 5, 8, 16, 32)
 
 def rows(loaded: Loaded) -> tuple[Row, ...]:
     """By workload, temperature, arm and mode, in the order of the run; what was not counted is not there."""
-    groups: dict[tuple[Workload, float, str, Mode], list[Counted]] = {}
+    groups: dict[Key, list[Counted]] = {}
     plain = {(each.prompt, each.temperature): each.ids for each in loaded.counted if each.mode == "plain"}
     for each in loaded.counted:
         if each.mode != "plain":
@@ -69,18 +74,12 @@ def rows(loaded: Loaded) -> tuple[Row, ...]:
 
 
 def by_match(loaded: Loaded) -> tuple[Matched, ...]:
-    """By temperature, arm, mode and match length, in the order of the run."""
-    groups: dict[tuple[float, str, Mode], list[Step]] = {}
-    for _, temperature, arm, mode in _order(loaded):
-        groups.setdefault((temperature, arm, mode), [])
+    """By workload, temperature, arm, mode and match length, in the order of the run."""
+    groups: dict[Key, list[Step]] = {}
     for each in loaded.counted:
         if each.mode != "plain":
-            groups[each.temperature, each.arm, each.mode] += each.steps
-    return tuple(
-        found
-        for (temperature, arm, mode), steps in groups.items()
-        for found in _matched(temperature, arm, mode, metrics.acceptance(steps))
-    )
+            groups.setdefault((each.workload, each.temperature, each.arm, each.mode), []).extend(each.steps)
+    return tuple(found for key in _order(loaded) for found in _matched(key, groups.get(key, ())))
 
 
 def different(loaded: Loaded) -> int:
@@ -88,7 +87,7 @@ def different(loaded: Loaded) -> int:
     return sum(row.differ for row in rows(loaded))
 
 
-def _order(loaded: Loaded) -> Iterable[tuple[Workload, float, str, Mode]]:
+def _order(loaded: Loaded) -> Iterable[Key]:
     run = loaded.run
     assert run.counting is not None
     for workload in dict.fromkeys(use.workload for use in run.prompts):
@@ -99,7 +98,7 @@ def _order(loaded: Loaded) -> Iterable[tuple[Workload, float, str, Mode]]:
 
 
 def _row(
-    key: tuple[Workload, float, str, Mode],
+    key: Key,
     texts: Sequence[Counted],
     plain: dict[tuple[str, float], Sequence[int]],
 ) -> Row:
@@ -134,11 +133,14 @@ def _by_draft_len(found: Acceptance) -> tuple[float, ...]:
     return tuple(lengths)
 
 
-def _matched(temperature: float, arm: str, mode: Mode, found: Acceptance) -> Iterable[Matched]:
-    for low, next_low in zip(BOUNDS, (*BOUNDS[1:], None), strict=True):
-        groups = [g for g in found.by_match_len if g.key >= low and (next_low is None or g.key < next_low)]
-        if groups:
-            high = groups[-1].key if next_low is None else next_low - 1
-            rounds = sum(group.rounds for group in groups)
-            evaluated, accepted = (sum(getattr(g, name) for g in groups) for name in ("evaluated", "accepted"))
-            yield Matched(temperature, arm, mode, low, high, rounds, evaluated, accepted)
+def _matched(key: Key, steps: Sequence[Step]) -> Iterable[Matched]:
+    groups: dict[int, list[Step]] = {}
+    for step in steps:
+        if step.evaluated:
+            groups.setdefault(bisect_right(BOUNDS, step.match_len) - 1, []).append(step)
+    for place in sorted(groups):
+        within, is_last = groups[place], place == len(BOUNDS) - 1
+        high = max(step.match_len for step in within) if is_last else BOUNDS[place + 1] - 1
+        found = metrics.acceptance(within)
+        survival = tuple(at.survival for at in found.positions)
+        yield Matched(*key, BOUNDS[place], high, found.rounds, found.evaluated, found.accepted, survival)
