@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from surefoot.lab.accept.run import plan
 USAGE, NOT_ELIGIBLE = 2, 3
 CURVES = Path(__file__).parents[1] / "data" / "cost-curves.json"
 CURVE = f"{CURVES}:m4max-30b-int4"
+RATIOS = f"{CURVES}:mlx-4bit-m3ultra"
 TOY = ("--runtime", "toy", "--set", "runtime.vocab_size=258", "--set", "runtime.order=1",
        "--set", "runtime.max_length=4096", "--raw")  # fmt: skip
 SMALL = (*TOY, "--workloads", "chat,code", "--tokens", "64", "--each", "1", "--draft-len", "4",
@@ -108,6 +110,7 @@ def test_the_document_holds_the_rows_and_adds_up(whole: tuple[Done, Path]) -> No
             assert row["conditional_sum"] == pytest.approx(1 + sum(chance or 0 for chance in row["conditional"]))
         assert (row["by_draft_len"] is None) == (row["mode"] != "oracle")
     assert [len(each["tokens_per_s"]) for each in found["predicted"]] == [4] * 8
+    assert (found["draft_ms"], found["no_prediction"]) == (dict.fromkeys(ARMS, 0), {})
     assert {each["workload"] for each in found["by_match"]} == {"chat", "code"}
     assert all(each["survival"] for each in found["by_match"])
     assert {each["found"] for each in found["predicted"]} == {"oracle", "chain"}
@@ -120,8 +123,34 @@ def test_what_was_printed_at_the_end_can_be_printed_again_and_on_another_curve(w
     bare = accept("--print", record)
     assert bare.code == 0
     assert "no speed is predicted: give what forwards cost with --curve" in bare.out
-    ratios = accept("--print", record, "--curve", f"{CURVES}:mlx-4bit-m3ultra", "--draft-ms", "1")
+    ratios = accept("--print", record, "--curve", RATIOS)
     assert "predicted speed-up by draft length" in ratios.out
+
+
+def test_drafts_of_a_second_model_have_no_prediction_until_their_cost_is_stated(tiny: Path, tmp_path: Path) -> None:
+    record = tmp_path / "run.jsonl"
+    second = f"model:model={tiny},runtime=toy,runtime_options={{vocab_size=258,order=1,max_length=4096}}"
+    done = accept(tiny, *TOY, "--workloads", "chat", "--tokens", "24", "--each", "1", "--drafts", second,
+                  "--drafts", "ngram:min_n=1", "--curve", CURVE, "--out", record)  # fmt: skip
+    assert done.code == 0, done
+    assert done.out.count("predicted tokens per second") == 1
+    (told,) = [line for line in done.out.splitlines() if "no speed is predicted" in line]
+    assert "a forward of a second model" in told
+    option, label = shlex.split(told.partition("it takes with ")[2])
+    assert option == "--draft-ms"
+    assert label.endswith("=X")
+
+    assert list(printed(record, "--curve", CURVE)["no_prediction"]) == [label.removesuffix("=X") + "/additive"]
+    assert printed(record)["no_prediction"] == {}
+    stated = accept("--print", record, "--curve", CURVE, option, label.replace("=X", "=8"), option, "ngram:min_n=1=0.5")
+    assert stated.out.count("predicted tokens per second") == 2
+    assert "no speed is predicted" not in stated.out
+    assert "  a drafted token costs 8 ms with model:" in stated.out
+    assert "  a drafted token costs 0.5 ms with ngram:min_n=1/additive" in stated.out
+    as_typed = accept("--print", record, "--curve", CURVE, option, f"{second}=8", option, "0.5")
+    assert as_typed.out == stated.out
+    ratios = accept("--print", record, "--curve", RATIOS)
+    assert "with a curve in milliseconds" in ratios.out
 
 
 def test_without_the_anchor_drafts_collapse(whole: tuple[Done, Path]) -> None:
@@ -140,6 +169,8 @@ def test_the_record_can_be_simulated_and_makes_no_report(whole: tuple[Done, Path
     (curve,) = json.loads(done.out)["curves"]
     assert [each["workload"] for each in curve["workloads"]] == ["chat@0", "chat@0.8", "code@0", "code@0.8"]
     assert all(each["tokens"] == 63 for each in curve["workloads"])
+    in_ms = surefoot("simulate", "--curve", RATIOS, "--trace", record, "--draft-ms", "1")
+    assert_refused(in_ms, USAGE, "--draft-ms", "only ratios")
     assert_refused(surefoot("report", record), USAGE, f"surefoot accept --print {record}")
     assert_refused(surefoot("bench", "--resume", record), USAGE, "came to its end")
 
@@ -176,6 +207,7 @@ def test_after_kill_9_the_run_goes_on_with_no_text_lost_or_twice(
         file.write(record.read_bytes().splitlines(keepends=True)[-1][:77])
 
     assert_refused(surefoot("bench", "--resume", record), USAGE, "was not made by 'surefoot bench'")
+    assert_refused(accept("--resume", record, "--draft-ms", "lookahead=1"), USAGE, "given for lookahead,")
     done = accept("--resume", record)
     assert done.code == 0, done
     after = store.load(record)
@@ -274,6 +306,12 @@ def test_a_prompt_file_and_the_drafts_of_the_configuration(tiny: Path, tmp_path:
         (("m", "--temperatures", "0,1", "--temperature", "1"), ["--temperature and --temperatures"]),
         (("m", "--temperatures", "0,1", "--top-p", "0.9"), ["top_p", "temperature is 0"]),
         (("m", "--draft-ms", "-1"), ["--draft-ms", "-1"]),
+        (("m", "--draft-ms", "fast"), ["--draft-ms", "'fast'"]),
+        (("m", "--draft-ms", "ngram=1,5"), ["--draft-ms", "'ngram=1,5'"]),
+        (("m", "--draft-ms", "ngrm=1"), ["ngrm", "ngram"]),
+        (("m", "--draft-ms", "1", "--draft-ms", "2"), ["--draft-ms 2", "leave one out"]),
+        (("m", "--drafts", "ngram:max_n=3", "--draft-ms", "ngram=1"), ["given for ngram,", "name ngram:max_n=3"]),
+        (("m", "--draft-ms", "1", "--curve", RATIOS), ["--draft-ms", "only ratios"]),
         (("m", "--set", "judge=ratio"), ["ratio", "match"]),
         (("m", "--prompts", "none.jsonl"), ["none.jsonl"]),
         (("m", "--workloads", "chat,poem"), ["poem", "chat"]),

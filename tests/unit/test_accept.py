@@ -231,10 +231,28 @@ def test_an_end_of_text_that_was_drafted_ends_the_count() -> None:
 # ---- predictions
 
 
+def every(cost: DraftCost) -> dict[str, DraftCost]:
+    """All arms at the same cost."""
+    return {arm.label: cost for arm in ARMS}
+
+
+def test_each_drafter_has_its_own_cost_and_one_of_which_nothing_is_known_is_left_out(whole: Loaded) -> None:
+    on, dear = curve(SEED), DraftCost(token_s=2e-3)
+    first, second, *_ = (arm.label for arm in ARMS)
+    mixed = predict(whole, on, {first: FREE, second: dear})
+    assert {each.arm for each in mixed} == {first, second}
+    assert [each for each in mixed if each.arm == first] == [
+        each for each in predict(whole, on, every(FREE)) if each.arm == first
+    ]
+    assert [each for each in mixed if each.arm == second] == [
+        each for each in predict(whole, on, every(dear)) if each.arm == second
+    ]
+
+
 def test_a_prediction_is_the_replay_of_the_texts_with_each_length(whole: Loaded) -> None:
     on = curve(SEED)
     cost = DraftCost(token_s=2e-4)
-    predicted = predict(whole, on, cost)
+    predicted = predict(whole, on, every(cost))
     assert [each.found for each in predicted[:4]] == ["oracle", "oracle", "chain", "chain"]
     for arm in ARMS[:2]:
         (found,) = [
@@ -252,9 +270,8 @@ def test_a_prediction_is_the_replay_of_the_texts_with_each_length(whole: Loaded)
 
 def test_a_drafter_that_cannot_be_replayed_is_priced_by_the_rounds_of_its_chain(whole: Loaded) -> None:
     on, label = curve(SEED), ARMS[2].label
-    (found,) = [
-        each for each in predict(whole, on, FREE) if (each.workload, each.temperature, each.arm) == ("chat", 0.0, label)
-    ]
+    predicted = predict(whole, on, every(FREE))
+    (found,) = [each for each in predicted if (each.workload, each.temperature, each.arm) == ("chat", 0.0, label)]
     chain = text(whole, "chain", label, "chat-1", 0.0)
     seconds = sum(on.round_s(step.rows, step.depth) for step in chain.steps)
     assert found.tokens_per_s[-1] == pytest.approx((TOKENS - 1) / seconds), "at its own length it is exact"
@@ -266,10 +283,10 @@ def test_a_drafter_that_cannot_be_replayed_is_priced_by_the_rounds_of_its_chain(
 
 
 def test_predictions_end_where_the_curve_does(whole: Loaded) -> None:
-    assert {len(each.tokens_per_s) for each in predict(whole, curve(SEED), FREE)} == {DRAFT_LEN}
+    assert {len(each.tokens_per_s) for each in predict(whole, curve(SEED), every(FREE))} == {DRAFT_LEN}
     narrow = curve("mlx-qwen3-4b")
     most = min(DRAFT_LEN, narrow.max_rows - 1)
-    assert {len(each.tokens_per_s) for each in predict(whole, narrow, FREE)} == {most}
+    assert {len(each.tokens_per_s) for each in predict(whole, narrow, every(FREE))} == {most}
 
 
 # ---- records

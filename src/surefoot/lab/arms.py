@@ -63,6 +63,16 @@ def settled(arm: Arm, draft_len: int, chosen: str = "") -> Arm:
     return replace(arm, label=_labels(arm.drafts, policy), policy=policy, chosen=chosen)
 
 
+def drafts_label(arm: Arm) -> str:
+    """Its drafts without the policy, as --arm takes them."""
+    return arm.label if arm.kind != "drafts" else _label(str(arm.drafts["name"]), _part(arm.drafts).options)
+
+
+def has_second_model(arm: Arm) -> bool:
+    """Whether each of its drafted tokens may be a forward of another model."""
+    return _sets(arm.drafts, "model")
+
+
 def with_policy(arm: Arm, policy: str) -> str:
     """The drafts of this arm with another policy, as --arm takes them."""
     return _labels(arm.drafts, {"name": policy})
@@ -157,7 +167,7 @@ def _read(text: str, arm: str) -> tuple[str, dict[str, Any]]:
 
 def _drafts(options: dict[str, Any], name: str, policy_options: dict[str, Any], policy: str) -> Arm:
     parts.make_options(parts.find("drafter", name), options, name)
-    if _remembers(options):
+    if _sets(options, "corpus"):
         raise ConfigError(
             f"{name} with a corpus remembers what it wrote for the same prompt before, so a figure would say nothing; "
             "leave the corpus out"
@@ -173,10 +183,10 @@ def _drafts(options: dict[str, Any], name: str, policy_options: dict[str, Any], 
     return Arm(_labels(drafts_part, policy_part), "drafts", drafts_part, policy_part)
 
 
-def _remembers(options: Mapping[str, Any]) -> bool:
-    """Whether a drafter, or a member of a union, keeps earlier texts."""
+def _sets(options: Mapping[str, Any], key: str) -> bool:
+    """Whether a drafter, or a member of a union, has this option and it is not empty."""
     members = options.get("members") or ()
-    return bool(options.get("corpus")) or any(isinstance(each, Mapping) and _remembers(each) for each in members)
+    return bool(options.get(key)) or any(isinstance(each, Mapping) and _sets(each, key) for each in members)
 
 
 def _peer(options: dict[str, Any], text: str) -> Arm:

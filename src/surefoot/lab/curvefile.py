@@ -64,6 +64,15 @@ def read(text: str) -> NamedCurve:
     return NamedCurve(text, curve, about, any(record.get("unit") == "ratio" for record in records))
 
 
+def need_milliseconds(curve: NamedCurve, option: str) -> None:
+    """Nothing. Raises: ConfigError for a curve of ratios, beside which milliseconds mean nothing."""
+    if curve.relative:
+        raise ConfigError(
+            f"{option} is in milliseconds, and {curve.name} has only ratios to the cost of one row; leave {option} "
+            "out, or give a curve in milliseconds"
+        )
+
+
 def _place(text: str) -> tuple[Path, str]:
     """The file and what is named in it; a file of that whole name goes first."""
     whole = Path(text).expanduser()

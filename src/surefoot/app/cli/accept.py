@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from surefoot.app.cli.accept_prepare import Prepared
-    from surefoot.core.payoff import DraftCost
     from surefoot.lab.accept.counts import Matched, Row
     from surefoot.lab.accept.predict import Prediction
     from surefoot.lab.curvefile import NamedCurve
@@ -29,6 +28,8 @@ SCHEMA = 1
 class Result:
     """What --json prints. Nothing was timed. draft_len: of the chain, and the longest of the oracle. no_oracle: the
     drafters that cannot be replayed, and why. curve: what the predictions go by; "" where nothing is predicted.
+    draft_ms: what a drafted token is taken to cost, by drafter. no_prediction: the drafters of which that is not known,
+    and what to do.
     """
 
     schema: int
@@ -42,7 +43,8 @@ class Result:
     rows: Sequence[Row]
     by_match: Sequence[Matched]
     curve: str
-    draft_ms: float
+    draft_ms: dict[str, float]
+    no_prediction: dict[str, str]
     predicted: Sequence[Prediction]
 
 
@@ -117,7 +119,12 @@ def _add_worth(group: argparse._ArgumentGroup) -> None:
         help="what forwards cost: a plan of `surefoot tune`, or a curve of a collection; else the model's own plan",
     )
     group.add_argument(
-        "--draft-ms", type=float, metavar="X", help="what drafting a token costs, in milliseconds; else 0"
+        "--draft-ms",
+        action="append",
+        default=[],
+        metavar="[DRAFTS=]X",
+        help="what drafting a token costs, in milliseconds, with all drafters or with those that --drafts calls so "
+        "(repeatable); else 0, and no prediction for drafts of a second model",
     )
 
 
@@ -129,17 +136,17 @@ def _add_record(group: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> int:
     """The exit code, once the tables are printed."""
-    from surefoot.app.cli import accept_prepare, bench_prepare
+    from surefoot.app.cli import accept_prepare, accept_worth, bench_prepare
     from surefoot.lab.store import Store
 
-    draft = accept_prepare.draft_cost(args)
+    accept_worth.check(args)
     if args.shown is not None:
-        return _show(args, context, draft)
+        return _show(args, context)
     if args.resume is None:
         prepared = accept_prepare.prepare(args, context, options.repeated(context.arguments))
         path = args.out or bench_prepare.new_path(prepared.run, "accept")
         with Store.create(path, prepared.run) as store:
-            return _count(args, context, prepared, store, None, draft)
+            return _count(args, context, prepared, store, None)
     others = options.repeated(context.arguments)[1:]
     if others:
         raise ConfigError(f"--resume takes everything from the record; leave out {others[0]!r}")
@@ -149,14 +156,15 @@ def run(args: argparse.Namespace, context: Context) -> int:
             raise ConfigError(
                 f"{args.resume} came to its end; see what it says with 'surefoot accept --print {args.resume}'"
             )
+        accept_worth.draft_ms(args, before.run.arms)
         again = bench_prepare.parse_again(before.run, args.resume, "accept")
         prepared = accept_prepare.prepare(again, context, before.run.command, before.run)
-        return _count(args, context, prepared, store, before, draft)
+        return _count(args, context, prepared, store, before)
 
 
-def _show(args: argparse.Namespace, context: Context, draft: DraftCost) -> int:
+def _show(args: argparse.Namespace, context: Context) -> int:
     """The exit code, once all that a record says is printed."""
-    from surefoot.app.cli import accept_prepare
+    from surefoot.app.cli import accept_worth
     from surefoot.lab.store import load
 
     others = options.repeated(context.arguments)[1:]
@@ -166,7 +174,7 @@ def _show(args: argparse.Namespace, context: Context, draft: DraftCost) -> int:
     loaded = load(args.shown)
     if loaded.run.counting is None:
         raise ConfigError(f"{args.shown} is a record of a bench: 'surefoot report {args.shown}' says what is in it")
-    _print(args, context, args.shown, loaded, accept_prepare.curve(args, loaded.run), draft)
+    _print(args, context, args.shown, loaded, accept_worth.curve(args, loaded.run))
     return errors.GOOD
 
 
@@ -176,10 +184,9 @@ def _count(
     prepared: Prepared,
     store: Store,
     before: Loaded | None,
-    draft: DraftCost,
 ) -> int:
     """Writes what is left of the run and prints what there is then, also when Ctrl-C ended it."""
-    from surefoot.app.cli import accept_prepare
+    from surefoot.app.cli import accept_prepare, accept_worth
     from surefoot.app.cli.bench_world import now
     from surefoot.lab.accept import run as runner
     from surefoot.lab.records import End, Resumed
@@ -199,10 +206,10 @@ def _count(
         raise
     context.console.status("")
     loaded = load(store.path)
-    curve = accept_prepare.curve(args, loaded.run)
+    curve = accept_worth.curve(args, loaded.run)
     failed = False
     if loaded.counted or not interrupted:
-        failed = _print(args, context, store.path, loaded, curve, draft) and not prepared.may_differ
+        failed = _print(args, context, store.path, loaded, curve) and not prepared.may_differ
     if interrupted:
         total = len(runner.plan(prepared.run))
         context.console.note(
@@ -213,18 +220,19 @@ def _count(
     return errors.GATE_FAILED if failed else errors.GOOD
 
 
-def _print(
-    args: argparse.Namespace, context: Context, path: Path, loaded: Loaded, curve: NamedCurve | None, draft: DraftCost
-) -> bool:
+def _print(args: argparse.Namespace, context: Context, path: Path, loaded: Loaded, curve: NamedCurve | None) -> bool:
     """Whether a text with drafts differs from the plain one, once all that the record says is printed."""
     from importlib.metadata import version
 
-    from surefoot.app.cli import accept_table
+    from surefoot.app.cli import accept_table, accept_worth
+    from surefoot.core.payoff import DraftCost
     from surefoot.lab.accept import counts
     from surefoot.lab.accept.predict import predict
     from surefoot.lab.accept.run import counting_of
 
     counting = counting_of(loaded.run)
+    draft_ms = accept_worth.draft_ms(args, loaded.run.arms)
+    costs = {label: DraftCost(token_s=ms / 1e3) for label, ms in draft_ms.items()}
     result = Result(
         schema=SCHEMA,
         surefoot=version("surefoot"),
@@ -237,8 +245,9 @@ def _print(
         rows=counts.rows(loaded),
         by_match=counts.by_match(loaded),
         curve=curve.name if curve else "",
-        draft_ms=1e3 * draft.token_s,
-        predicted=predict(loaded, curve.curve, draft) if curve else (),
+        draft_ms=draft_ms,
+        no_prediction=accept_worth.no_prediction(curve, loaded.run.arms, draft_ms),
+        predicted=predict(loaded, curve.curve, costs) if curve else (),
     )
     if args.json:
         from surefoot.app.cli.document import as_json

@@ -8,22 +8,19 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from surefoot.app.cli import accept_worth, bench_prepare, errors
 from surefoot.app.cli import bench_options as options
-from surefoot.app.cli import bench_prepare, errors
 from surefoot.app.cli.bench_world import defer_interrupts, now, spelled, tell
 from surefoot.app.cli.command import Context
 from surefoot.app.cli.generate import load_model
 from surefoot.core.errors import ConfigError
-from surefoot.core.payoff import DraftCost
 from surefoot.core.types import Ids
-from surefoot.engine import plans
 from surefoot.engine.config import Config
 from surefoot.engine.generator import Model
 from surefoot.engine.plans.find import OFF
 from surefoot.lab import arms as arm_texts
-from surefoot.lab import curvefile, setup, workloads
+from surefoot.lab import setup, workloads
 from surefoot.lab.accept.run import Planned, World, Writers, at_temperature, no_oracle
-from surefoot.lab.curvefile import NamedCurve
 from surefoot.lab.records import Arm, Counting, Mode, Run
 from surefoot.lab.setup import Wanted
 from surefoot.lab.store import Store
@@ -55,12 +52,10 @@ def prepare(args: argparse.Namespace, context: Context, command: Sequence[str], 
     """
     config = _config(args)
     temperatures = _temperatures(args, config)
-    _arms(args, config)
+    accept_worth.draft_ms(args, _arms(args, config))
     draft_len = _within(args.longest, DRAFT_LEN, 1, "--draft-len")
     tokens = _within(args.tokens, TOKENS, 2, "--tokens")
     prompts = _prompts(args, context, tell_notes=before is None)
-    if args.curve is not None:
-        curvefile.read(args.curve)  # refused before the texts, and not after them
     model = _model(args, config, context, before)
     config = replace(config, policy=model.policy(config))
     arms = _arms(args, config)
@@ -134,25 +129,6 @@ def world(context: Context, store: Store) -> World:
         context.console.status(f"text {done + 1} of {total}{left} ({what})")
 
     return World(store.append, show, context.interrupts.check)
-
-
-def curve(args: argparse.Namespace, run: Run) -> NamedCurve | None:
-    """What the predictions go by: the curve that was named, else that of the plan the run has, where there is one."""
-    if args.curve is not None:
-        return curvefile.read(args.curve)
-    if run.plan is None:
-        return None
-    plan = plans.read(run.plan)
-    about = f"{plan.owner.model} on {plan.owner.runtime}, {plan.owner.cpu}"
-    return None if plan.curve is None else NamedCurve("the plan of the run", plan.curve, about)
-
-
-def draft_cost(args: argparse.Namespace) -> DraftCost:
-    """Of --draft-ms. Raises: ConfigError."""
-    given = 0.0 if args.draft_ms is None else args.draft_ms
-    if not 0 <= given < 1e6:
-        raise ConfigError(f"--draft-ms takes milliseconds from 0 up; got {given}")
-    return DraftCost(token_s=given / 1e3)
 
 
 def _arms(args: argparse.Namespace, config: Config) -> tuple[Arm, ...]:

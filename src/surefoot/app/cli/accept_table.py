@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from surefoot.app.cli.errors import as_line
@@ -40,6 +40,8 @@ def lines(result: Result, curve: NamedCurve | None, console: Console) -> Iterato
         yield from _titled(
             "accepted/round if no draft were longer (oracle)", _by_length(rows, result.draft_len), console
         )
+        if arm in result.no_prediction:
+            yield f"no speed is predicted: {result.no_prediction[arm]}"
         found = [each for each in result.predicted if (each.arm, each.temperature) == (arm, temperature)]
         if found and curve is not None:
             what = "speed-up" if curve.relative else "tokens per second"
@@ -143,10 +145,17 @@ def _end(result: Result, curve: NamedCurve | None) -> Iterator[str]:
     if curve is None:
         yield "no speed is predicted: give what forwards cost with --curve, or make a plan with 'surefoot tune'"
     else:
-        drafting = f", {result.draft_ms:g} ms for each drafted token" if result.draft_ms else ", drafting for nothing"
-        yield f"predicted with {as_line(f'{curve.name}: {curve.about}').rstrip('.')}{drafting}"
+        yield f"predicted with {as_line(f'{curve.name}: {curve.about}').rstrip('.')}"
+        yield from _costs(result.draft_ms)
     yield f"record: {result.record}"
     yield f"  surefoot simulate --curve FILE --trace {result.record}"
+
+
+def _costs(draft_ms: Mapping[str, float]) -> Iterator[str]:
+    """What drafting is taken to cost, the drafters of one cost together."""
+    for ms in dict.fromkeys(draft_ms.values()):
+        same = ", ".join(label for label, each in draft_ms.items() if each == ms)
+        yield f"  a drafted token costs {f'{ms:g} ms' if ms else 'nothing'} with {same}"
 
 
 def _number(value: float | None) -> str:

@@ -110,6 +110,9 @@ def run(args: argparse.Namespace, context: Context) -> int:
 
     _check(args)
     curves = [curvefile.read(text) for text in args.curve]
+    if args.draft_ms:
+        for named in curves:
+            curvefile.need_milliseconds(named, "--draft-ms")
     policies = [_policy(text) for text in args.policy]
     table = _table(args.trace)
     record = None if table is not None else _record(args, context)

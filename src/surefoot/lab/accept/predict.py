@@ -38,8 +38,11 @@ class Prediction:
         return speeds.index(max(speeds))
 
 
-def predict(loaded: Loaded, curve: CostCurve, draft: DraftCost) -> tuple[Prediction, ...]:
-    """By workload, temperature and arm, in the order of the run; groups of which something is missing are left out."""
+def predict(loaded: Loaded, curve: CostCurve, drafts: Mapping[str, DraftCost]) -> tuple[Prediction, ...]:
+    """By workload, temperature and arm, in the order of the run; groups of which something is missing are left out.
+
+    drafts: what they cost, by the label of the arm; an arm that is not there is left out.
+    """
     run, counting = loaded.run, counting_of(loaded.run)
     lengths = range(1, min(counting.draft_len, curve.max_rows - 1) + 1)
     counted = {(each.mode, each.arm, each.prompt, each.temperature): each for each in loaded.counted}
@@ -48,14 +51,15 @@ def predict(loaded: Loaded, curve: CostCurve, draft: DraftCost) -> tuple[Predict
     for workload in dict.fromkeys(use.workload for use in run.prompts):
         names = [use.id for use in run.prompts if use.workload == workload]
         for temperature in counting.temperatures:
-            for arm in run.arms:
+            for arm in [arm for arm in run.arms if arm.label in drafts]:
                 mode: Literal["oracle", "chain"] = "chain" if arm.label in counting.no_oracle else "oracle"
                 pairs = [
                     (counted["plain", "", name, temperature], counted[mode, arm.label, name, temperature])
                     for name in names
                     if (mode, arm.label, name, temperature) in counted
                 ]
-                speeds = _speeds([pair for pair in pairs if len(pair[0].ids) > 1], n_prompts, curve, draft, lengths)
+                long_enough = [pair for pair in pairs if len(pair[0].ids) > 1]
+                speeds = _speeds(long_enough, n_prompts, curve, drafts[arm.label], lengths)
                 if speeds:
                     found.append(Prediction(workload, temperature, arm.label, mode, *speeds))
     return tuple(found)
