@@ -12,6 +12,7 @@ import plan_samples as samples
 import pytest
 from hypothesis import given, settings
 
+from surefoot.core.cost import CostCurve, fit_curve, published
 from surefoot.core.errors import ConfigError
 from surefoot.core.types import Caps
 from surefoot.engine import plans
@@ -279,14 +280,41 @@ def test_what_a_gate_leaves_of_a_class(name: Any, details: dict[str, Any], known
 
 def test_the_policy_that_auto_stands_for() -> None:
     auto = Part("auto", {"draft_len": 5})
-    assert plans.policy_in_use(auto, False, "identical") == Part("additive", {"draft_len": 5})
+    curve = samples.curve()
+    assert plans.policy_in_use(auto, None, "identical") == Part("additive", {"draft_len": 5})
     timed, planned = {"reproducible": False, "draft_len": 5}, {"reproducible": True, "draft_len": 5}
-    assert plans.policy_in_use(auto, True, "identical") == Part("goodput", timed)
-    assert plans.policy_in_use(auto, True, "near-tie") == Part("goodput", planned)
-    assert plans.policy_in_use(Part("goodput"), False, "identical") == Part("goodput", {"reproducible": False})
+    assert plans.policy_in_use(auto, curve, "identical") == Part("goodput", timed)
+    assert plans.policy_in_use(auto, curve, "near-tie") == Part("goodput", planned)
+    assert plans.policy_in_use(Part("goodput"), None, "identical") == Part("goodput", {"reproducible": False})
     said = Part("goodput", {"reproducible": True})
-    assert plans.policy_in_use(said, True, "identical") == said
-    assert plans.policy_in_use(Part("fixed", {"draft_len": 3}), True, "identical") == Part("fixed", {"draft_len": 3})
+    assert plans.policy_in_use(said, curve, "identical") == said
+    assert plans.policy_in_use(Part("fixed", {"draft_len": 3}), curve, "identical") == Part("fixed", {"draft_len": 3})
+
+
+STAIRS = dict.fromkeys(range(1, 5), 1.0) | dict.fromkeys(range(5, 7), 2.0) | dict.fromkeys(range(7, 12), 3.0)
+"""Plateaus of 4, 6 and 11 rows or more: the end of the last was not seen."""
+
+SLOPE = {n: 1.0 + n / 4 for n in range(1, 18)}
+DEEP = {n: 9.0 if n < 4 else 20.0 for n in SLOPE}
+
+
+@pytest.mark.parametrize(
+    ("curve", "given", "used"),
+    [
+        (samples.curve(STAIRS), {}, {"draft_len": 5}),
+        (samples.curve(STAIRS), {"draft_len": 9}, {"draft_len": 9}),
+        (samples.curve(SLOPE), {}, {}),
+        (samples.curve(dict.fromkeys(range(1, 25), 1.0) | {25: 9.0}), {}, {}),  # so high that nobody grows to it
+        (samples.curve({1: 1.0}), {}, {}),
+        (None, {}, {}),
+        (fit_curve([*published(SLOPE, 200), *published(DEEP, 4000)]), {}, {"draft_len": 2}),
+    ],
+    ids=["stairs", "given", "slope", "too high", "one row", "no curve", "stairs behind a deep context"],
+)
+def test_additive_ends_at_the_highest_plateau_top_of_the_plan(
+    curve: CostCurve | None, given: dict[str, int], used: dict[str, int]
+) -> None:
+    assert plans.policy_in_use(Part("additive", given), curve, "identical") == Part("additive", used)
 
 
 ZIGZAG = {1: 1.0, 2: 1.9, 3: 2.1, 4: 1.8, 5: 2.5}

@@ -15,6 +15,7 @@ from lab_records import BASELINE
 from lab_records import pair as make_pair
 from lab_records import run as make_run
 
+from surefoot.core.cost import fit_curve, published
 from surefoot.core.errors import ConfigError, NotEligible
 from surefoot.core.types import as_ids
 from surefoot.engine import plans
@@ -91,7 +92,7 @@ def test_a_curve_that_is_not_in_the_collection_names_near_ones() -> None:
 # ---- tables
 
 
-def published() -> simulate.Table:
+def of_seed() -> simulate.Table:
     table = table_of(data())
     assert table is not None
     return table
@@ -99,7 +100,7 @@ def published() -> simulate.Table:
 
 def test_the_adaptive_rows_are_not_fitted_to() -> None:
     """Whatever they say, the process and every speed-up stay the same; only what is compared changes."""
-    given = published()
+    given = of_seed()
     table = simulate.Table("", given.tokens, {label: {"code": row["code"]} for label, row in given.rows.items()})
     lied = {label: dict(row) for label, row in table.rows.items()}
     for label in lied:
@@ -226,9 +227,17 @@ def test_a_drafter_that_would_borrow_a_model_and_does_not_need_one_is_replayed()
         traces.traces([text], {"name": "ngram+suffix"})
 
 
+def test_additive_without_a_length_is_what_a_plan_of_the_curve_makes_of_it() -> None:
+    trace = write(Copying(0.05, 20, 0.3, 0.2), 40, 100, 1)
+    low = fit_curve(published({n: 1.0 if n < 4 else 3.0 for n in range(1, 12)}, 200))
+    (found,) = on_texts({"chat": [trace]}, [Chosen("additive", "additive", {}), additive_to(2), additive_to(7)], low)
+    free, two, seven = (each.speedup for each in found.outcomes)
+    assert free == two != seven
+
+
 def test_the_usual_policies_end_at_what_was_swept() -> None:
-    seed = [chosen.label for chosen in simulate.usual(curve(SEED), 848)]
+    seed = [chosen.label for chosen in simulate.usual(curve(SEED))]
     assert seed == [*(f"fixed:draft_len={k}" for k in range(1, 9)), "additive:draft_len=7", "goodput"]
-    narrow = [chosen.label for chosen in simulate.usual(curve("mlx-qwen3-4b"), 0)]
+    narrow = [chosen.label for chosen in simulate.usual(curve("mlx-qwen3-4b"))]
     assert "fixed:draft_len=7" in narrow
     assert "fixed:draft_len=8" not in narrow

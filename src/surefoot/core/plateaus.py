@@ -28,6 +28,10 @@ OPEN_END = 3.0
 saw."""
 
 
+LONGEST_TOP = 16
+"""chosen: twice the longest fixed length that was the best anywhere; longer drafts hold too seldom to be grown to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """Points first to last - 1 of a fit. The fitted cost is level where it is flat, and rises by slope per row."""
@@ -133,6 +137,16 @@ def staircase(curve: CostCurve, depth: int) -> Staircase:
     if plateaus:
         kind = "flat" if len(pieces) == 1 else "staircase"
     return Staircase(depth, kind, plateaus, steps, _dips(curve, depth), curve.holes)
+
+
+def highest_top(curve: CostCurve) -> int | None:
+    """The longest draft length at a plateau top whose step was seen, at the deepest context that was swept; None where
+    there is none up to `LONGEST_TOP`.
+
+    A draft past that top pays for a step, which one below it does not.
+    """
+    tops = staircase(curve, max(curve.depths)).tops
+    return max((top for top in tops if top <= LONGEST_TOP), default=None)
 
 
 def fit(rows: Doubles, cost: Doubles, sigma: Doubles, *, ramps: bool = True) -> list[Piece]:

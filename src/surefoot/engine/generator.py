@@ -206,7 +206,7 @@ class Model:
     def policy(self, config: Config | None = None) -> Part:
         """The policy that writes with this configuration, its options as they are used."""
         config = config or self.config
-        return plans.policy_in_use(config.policy, self.curve is not None, self._class_for_choices(config))
+        return plans.policy_in_use(config.policy, self.curve, self._class_for_choices(config))
 
     def workshop(self, config: Config, seed: int | None = None, clock: Clock = time.perf_counter) -> TextWorkshop:
         """What drafters are built with, for one text of this configuration."""

@@ -15,9 +15,10 @@ from typing import Any
 from surefoot.core.cost import CostCurve
 from surefoot.core.errors import ConfigError
 from surefoot.core.payoff import FREE, DraftCost
-from surefoot.core.plateaus import staircase
+from surefoot.core.plateaus import highest_top
 from surefoot.core.ports import Policy
-from surefoot.engine import parts
+from surefoot.engine import parts, plans
+from surefoot.engine.config import Part
 from surefoot.lab.analysis import analyse
 from surefoot.lab.copying import NUMBERS, Copying, fit_copying, speedup, write
 from surefoot.lab.oracle import oracle
@@ -43,7 +44,9 @@ class Chosen:
     def made(self, curve: CostCurve) -> Policy:
         """A new one, told the curve."""
         plugin = parts.find("policy", self.name)
-        policy: Policy = plugin.build(parts.make_options(plugin, self.options, "policy"), curve)
+        # As with a plan of this curve, on rows that leave the clock out of it.
+        used = plans.policy_in_use(Part(self.name, self.options), curve, "near-tie")
+        policy: Policy = plugin.build(parts.make_options(plugin, used.options, "policy"), curve)
         return policy
 
 
@@ -95,15 +98,13 @@ class Table:
         return tuple(dict.fromkeys(name for row in self.rows.values() for name in row))
 
 
-def usual(curve: CostCurve, depth: int) -> tuple[Chosen, ...]:
-    """The policies to try where none is named: the fixed lengths up to eight, additive up to the top of the highest
-    plateau, goodput.
+def usual(curve: CostCurve) -> tuple[Chosen, ...]:
+    """The policies to try where none is named: the fixed lengths up to eight, additive up to the highest plateau top,
+    goodput.
     """
     most = curve.max_rows - 1
-    tops = [top for top in staircase(curve, depth).tops if 0 < top <= 2 * LONGEST_FIXED]
-    cap = max(tops, default=min(DEFAULT_CAP, most))
     fixed = [fixed_at(length) for length in range(1, min(LONGEST_FIXED, most) + 1)]
-    return (*fixed, additive_to(cap), Chosen("goodput", "goodput", {}))
+    return (*fixed, additive_to(highest_top(curve) or min(DEFAULT_CAP, most)), Chosen("goodput", "goodput", {}))
 
 
 def fixed_at(draft_len: int) -> Chosen:

@@ -272,7 +272,7 @@ def _on_curve(
     wanted = None if args.workloads is None else tuple(name.strip() for name in args.workloads.split(","))
     if table is not None:
         depth = max(curve.depths)
-        chosen = policies or simulate.usual(curve, depth)
+        chosen = policies or simulate.usual(curve)
         found = simulate.on_table(_only(table, wanted), chosen, curve, depth, args.texts)
     else:
         assert record is not None
@@ -297,7 +297,7 @@ def _on_record(
         raise ConfigError(f"--workloads {args.workloads}: the record has {there}")
     part = _drafts(args.drafts)
     tried = simulate.in_record(loaded.run, part).values()
-    chosen = policies or (*simulate.usual(curve, len(kept[0].prompt_ids)), *tried)
+    chosen = policies or (*simulate.usual(curve), *tried)
     unique = list({each.label: each for each in chosen}.values())
     cost, measured = DraftCost(token_s=args.draft_ms / 1e3), simulate.of_record(loaded, part)
     return simulate.on_texts(traces.traces(kept, part), unique, curve, cost, measured)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from surefoot.core.cost import CostCurve
+from surefoot.core.plateaus import highest_top
 from surefoot.core.types import RowClass
 from surefoot.engine.config import AUTO, WITHOUT_PLAN, Part
 from surefoot.engine.plans.owner import Owner
@@ -15,6 +16,7 @@ SCHEMA = 2
 """Raised whenever the meaning of a field changes. A reader refuses what it does not know."""
 
 GOODPUT = "goodput"
+ADDITIVE = "additive"
 
 _ORDER: Sequence[RowClass] = ("row-dependent", "near-tie", "identical")
 
@@ -121,16 +123,20 @@ def weaker(one: RowClass, other: RowClass) -> RowClass:
     return min(one, other, key=_ORDER.index)
 
 
-def policy_in_use(asked: Part, measured: bool, row_class: RowClass) -> Part:
-    """The policy that `asked` stands for: auto is goodput where a curve was measured, else additive.
+def policy_in_use(asked: Part, curve: CostCurve | None, row_class: RowClass) -> Part:
+    """The policy that `asked` stands for, its options as they are used. curve: what was measured, if it was.
 
-    Where rows are known to be identical, goodput goes by the clock too, unless the user said otherwise: its rounds may
-    differ from run to run and the text cannot.
+    Auto is goodput where a curve was measured, else additive. Additive ends at the highest plateau top of the curve,
+    unless the user said otherwise. Where rows are known to be identical, goodput goes by the clock too, unless the user
+    said otherwise: its rounds may differ from run to run and the text cannot.
     """
     options: Mapping[str, object] = asked.options
     name = asked.name
     if name == AUTO:
-        name = GOODPUT if measured else WITHOUT_PLAN
+        name = GOODPUT if curve is not None else WITHOUT_PLAN
     if name == GOODPUT:
         options = {"reproducible": row_class != "identical", **options}
+    elif name == ADDITIVE and curve is not None and "draft_len" not in options:
+        top = highest_top(curve)
+        options = options if top is None else {"draft_len": top, **options}
     return Part(name, options)

@@ -88,7 +88,7 @@ def policy_in_use(model: Model) -> Part:
     """The policy that goes with it."""
     asked = Part(AUTO) if model.config.drafts.name == "off" else model.config.policy
     # Texts of gates take no time on any clock, so that lengths have to come from the curve and the text alone.
-    used = plans.policy_in_use(asked, model.curve is not None, "near-tie")
+    used = plans.policy_in_use(asked, model.curve, "near-tie")
     return Part(used.name, {**used.options, "reproducible": True}) if used.name == plans.GOODPUT else used
 
 
