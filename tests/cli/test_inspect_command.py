@@ -45,6 +45,7 @@ def test_a_format_that_is_not_there(tiny: Path) -> None:
 
 
 CURVE = f"{DATA / 'cost-curves.json'}:m4max-30b-int4"
+RECORD = ROOT / "benchmarks" / "records" / "bench_hf_fp32.jsonl"
 
 
 def test_a_published_table_is_predicted_and_compared() -> None:
@@ -64,9 +65,8 @@ def test_a_published_table_is_predicted_and_compared() -> None:
 
 @pytest.mark.model
 def test_a_record_is_written_again() -> None:
-    record = ROOT / "benchmarks" / "records" / "bench_hf_fp32.jsonl"
     done = surefoot(
-        "simulate", "--curve", CURVE, "--trace", record, "--workloads", "code", "--policy", "fixed:draft_len=2"
+        "simulate", "--curve", CURVE, "--trace", RECORD, "--workloads", "code", "--policy", "fixed:draft_len=2"
     )
     assert (done.code, done.err) == (0, "")
     assert "fixed:draft_len=2" in done.out
@@ -80,7 +80,13 @@ def test_a_record_is_written_again() -> None:
         (("--curve", CURVE, "--trace", DATA / "cost-curves.json", "--policy", "fixed"), "which draft length"),
         (("--curve", CURVE, "--trace", DATA / "cost-curves.json", "--workloads", "poems"), "the table has chat"),
         (("--curve", CURVE, "--trace", DATA / "cost-curves.json", "--texts", "0"), "--texts takes 1"),
+        (("--curve", CURVE, "--trace", DATA / "cost-curves.json", "--draft-ms", "2"), "--draft-ms 2: a table"),
+        (("--curve", CURVE, "--trace", DATA / "cost-curves.json", "--policy", "fixed:draft_len=20"), "than the 15"),
+        pytest.param(
+            ("--curve", CURVE, "--trace", RECORD, "--workloads", "code,poems"), "--workloads poems: the record has",
+            marks=pytest.mark.model,
+        ),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_simulated_is_one_sentence(arguments: tuple[str, ...], words: str) -> None:
     assert_refused(surefoot("simulate", *arguments), 2, words)

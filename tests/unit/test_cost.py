@@ -67,6 +67,12 @@ def test_a_line_is_never_negative_at_the_start_of_the_context() -> None:
     assert found.lines[0].at(200) > 0
 
 
+def test_such_a_line_goes_through_the_points_that_have_a_context() -> None:
+    found = fit_curve([*published({1: 0.05}, 0), *published({1: 0.001}, 100), *published({1: 0.01}, 200)])
+    assert found.lines[0].base_s == 0
+    assert found.direct_s(1, 100) == pytest.approx(0.001)
+
+
 def test_padding_up_is_taken_where_it_is_cheaper() -> None:
     """torch fp32: 3 rows cost 2.13x and 4 rows 1.85x, 7 rows 2.41x and 8 rows 1.99x."""
     padding = curve("torch-fp32-smol135m-200", can_pad=True)

@@ -72,6 +72,11 @@ def test_a_curve_alone_in_a_file(tmp_path: Path) -> None:
         ('{"unit": "ms", "rows": {"1": -1}}', "which nothing does"),
         ('{"unit": "ms", "rows": {"1": "x"}}', "where a cost by number of rows belongs"),
         ('{"unit": "ms", "rows": {"one": 1}}', "where a cost by number of rows belongs"),
+        pytest.param(f'{{"unit": "ms", "rows": {{"{"1" * 5000}": 1}}}}', "where a cost by", id="a long key"),
+        ('{"unit": "ms", "rows": {"1": 1, "01": 2}}', "where a cost by number of rows belongs"),
+        ('{"unit": "ms", "rows": {"1": 1, "1000": 2}}', "where a cost by number of rows belongs"),
+        ('{"unit": "ms", "rows": {"1": 1e-200}}', "1e-200, which nothing does"),
+        pytest.param(f'{{"unit": "ms", "rows": {{"1": {"9" * 400}}}}}', "9999, which nothing does", id="a long cost"),
         ('{"unit": "ms", "context": "deep", "rows": {"1": 1}}', "a context"),
         ('{"curves": [{"id": "a", "rows": {"1": 1}}, {"id": "b", "rows": {"1": 1}}]}', "2 curves"),
     ],
@@ -134,6 +139,7 @@ def test_a_table_gets_its_own_rows_and_those_that_were_asked_for() -> None:
         ({"rows": {"K=1": {"a": 1.2}}}, "how many tokens"),
         ({"tokens": 64, "rows": {"K=1": {"a": "fast"}}}, "no speed-up"),
         ({"tokens": 64, "rows": {"K=1": {"a": -1}}}, "no speed-up"),
+        pytest.param({"tokens": 64, "rows": {"K=1": {"a": 10**400}}}, "no speed-up", id="a long figure"),
     ],
 )
 def test_tables_that_cannot_be_read(document: dict[str, Any], words: str) -> None:
@@ -225,6 +231,18 @@ def test_a_drafter_that_would_borrow_a_model_and_does_not_need_one_is_replayed()
     assert all(offer.right for offer in trace.offers[1:-1])
     with pytest.raises(ConfigError, match="how the rounds fell"):
         traces.traces([text], {"name": "ngram+suffix"})
+
+
+def test_a_length_that_the_curve_ends_before_is_refused_and_not_cut() -> None:
+    trace = write(Copying(0.05, 20, 0.3, 0.2), 40, 100, 1)
+    most = curve(SEED).max_rows - 1
+    longer = Chosen("goodput:draft_len=99", "goodput", {"draft_len": 99})
+    on_texts({"chat": [trace]}, [fixed_at(most), longer], curve(SEED))
+    for chosen in (fixed_at(most + 1), additive_to(most + 1)):
+        with pytest.raises(ConfigError, match=f"{chosen.label} drafts more than the {most} tokens"):
+            on_texts({"chat": [trace]}, [chosen], curve(SEED))
+        with pytest.raises(ConfigError, match=f"{chosen.label} drafts more than the {most} tokens"):
+            on_table(of_seed(), [chosen], curve(SEED), 848, 1)
 
 
 def test_additive_without_a_length_is_what_a_plan_of_the_curve_makes_of_it() -> None:

@@ -254,7 +254,7 @@ def _line(rows: int, points: Sequence[Point], slope: float) -> RowCost:
     weights = [(point.median_s * point.error) ** -2 for point in points]
     base = sum(w * (p.median_s - slope * p.depth) for w, p in zip(weights, points, strict=True)) / sum(weights)
     if base < 0:
-        base, slope = 0.0, min(point.median_s / point.depth for point in points)
+        base, slope = 0.0, min(point.median_s / point.depth for point in points if point.depth)
     return RowCost(rows, base, slope, max(point.error for point in points))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,13 @@ from surefoot.engine.bounded import json_object
 
 ONE_RUN = 0.035
 """chosen: differences under 5 % are noise, and a figure that somebody published may be a single run: 5 % by root 2."""
+
+_ROW_COUNT = re.compile(r"[1-9][0-9]{0,2}")
+"""chosen: no sweep has 1,000 rows, and one way to write a number keeps two keys from meaning the same."""
+
+_LEAST, _MOST = 1e-6, 1e9
+"""chosen: in milliseconds a nanosecond and eleven days. A forward takes more than the one and less than the other, and
+far smaller figures have no square that a float can hold."""
 
 _BOTH = "+"
 
@@ -116,9 +123,9 @@ def _points(found: tuple[Mapping[str, Any], float], where: str) -> tuple[Point, 
     unit = 1.0 if record.get("unit") == "ratio" else 1e-3
     seconds: dict[int, float] = {}
     for key, cost in rows.items():
-        if not key.isdecimal() or not 1 <= int(key) <= MOST_ROWS or type(cost) not in (int, float):
+        if not _ROW_COUNT.fullmatch(key) or type(cost) not in (int, float):
             raise ConfigError(f"{where} gives {key[:20]!r}: {str(cost)[:20]} where a cost by number of rows belongs")
-        if not math.isfinite(cost) or not 0 < cost < 1e9:
-            raise ConfigError(f"{where} says that {key} rows cost {cost}, which nothing does")
+        if not _LEAST <= cost <= _MOST:
+            raise ConfigError(f"{where} says that {key} rows cost {str(cost)[:20]}, which nothing does")
         seconds[int(key)] = cost * unit
     return published(seconds, depth, error)

@@ -6,9 +6,8 @@ table only the rows of fixed draft lengths are fitted; the others are predicted,
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -125,8 +124,9 @@ def on_texts(
     """What each policy gives on each workload where forwards cost what the curve says.
 
     The texts of a workload count by their length: seconds are added up before they are compared. measured: speed-ups by
-    workload and policy, to stand beside the simulated ones.
+    workload and policy, to stand beside the simulated ones. Raises: ConfigError for a draft longer than the curve.
     """
+    _check_lengths(policies, curve)
     known = measured or {}
     found = []
     for workload, each in traces.items():
@@ -165,10 +165,11 @@ def on_table(
     """What the curve makes of a published table: fitted to its rows of fixed lengths, which predict the others.
 
     The middle of each text lies at `depth`. Raises: ConfigError for a table of fewer fixed lengths than the process has
-    numbers; NotEligible where scipy is not installed.
+    numbers, or a length that the curve ends before; NotEligible where scipy is not installed.
     """
     known = {chosen.label: label for label in table.rows if (chosen := _of_label(label)) is not None}
     todo = {chosen.label: chosen for chosen in (*_in_table(table), *policies)}
+    _check_lengths(todo.values(), curve)
     n_prompt = max(1, depth - table.tokens // 2)
     found = []
     for workload in table.workloads:
@@ -199,11 +200,22 @@ def table_of(document: Mapping[str, Any]) -> Table | None:
         raise ConfigError(f"a table of speed-ups says how many tokens its texts have; got {str(tokens)[:20]!r}")
     for label, row in rows.items():
         for workload, ratio in row.items():
-            if type(ratio) not in (int, float) or not math.isfinite(ratio) or not 0 < ratio < 1e6:
+            if type(ratio) not in (int, float) or not 0 < ratio < 1e6:
                 raise ConfigError(
                     f"the table says {str(ratio)[:20]!r} for {label[:40]} on {workload[:40]}: no speed-up"
                 )
     return Table(str(part.get("source", "")), tokens, rows)
+
+
+def _check_lengths(policies: Iterable[Chosen], curve: CostCurve) -> None:
+    """Raises: ConfigError for a policy that would run shorter than it is called; goodput ends where the curve does."""
+    most = curve.max_rows - 1
+    for chosen in policies:
+        if chosen.name != "goodput" and chosen.options.get("draft_len", 0) > most:
+            raise ConfigError(
+                f"the policy {chosen.label} drafts more than the {most} tokens that the curve has costs for "
+                f"({curve.max_rows} rows): try shorter ones, or measure wider"
+            )
 
 
 def _simulated(

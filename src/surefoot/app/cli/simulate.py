@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,6 +115,11 @@ def run(args: argparse.Namespace, context: Context) -> int:
             curvefile.need_milliseconds(named, "--draft-ms")
     policies = [_policy(text) for text in args.policy]
     table = _table(args.trace)
+    if table is not None and args.draft_ms:
+        raise ConfigError(
+            f"--draft-ms {args.draft_ms:g}: a table of speed-ups is fitted as if drafts cost nothing; leave it out, or "
+            "take a record"
+        )
     record = None if table is not None else _record(args, context)
     found = []
     with context.console.working("simulating"):
@@ -269,14 +274,13 @@ def _on_curve(
     curve = named.curve
     if curve.max_rows < 2:
         raise ConfigError(f"{named.name} holds the cost of one row only, so there is no draft to try: measure wider")
-    wanted = None if args.workloads is None else tuple(name.strip() for name in args.workloads.split(","))
     if table is not None:
         depth = max(curve.depths)
         chosen = policies or simulate.usual(curve)
-        found = simulate.on_table(_only(table, wanted), chosen, curve, depth, args.texts)
+        found = simulate.on_table(_only(table, args), chosen, curve, depth, args.texts)
     else:
         assert record is not None
-        found = _on_record(curve, *record, policies, wanted, args)
+        found = _on_record(curve, *record, policies, args)
     return OnCurve(named.name, named.about, curve.rows, curve.holes, curve.depths, curve.can_pad, found)
 
 
@@ -285,16 +289,13 @@ def _on_record(
     loaded: Loaded,
     written: Sequence[Text],
     policies: Sequence[Chosen],
-    wanted: tuple[str, ...] | None,
     args: argparse.Namespace,
 ) -> tuple[Simulated, ...]:
     from surefoot.core.payoff import DraftCost
     from surefoot.lab import simulate, traces
 
-    kept = [text for text in written if wanted is None or text.workload in wanted]
-    if not kept:
-        there = ", ".join(dict.fromkeys(text.workload for text in written))
-        raise ConfigError(f"--workloads {args.workloads}: the record has {there}")
+    wanted = _known(args, dict.fromkeys(text.workload for text in written), "the record")
+    kept = [text for text in written if text.workload in wanted]
     part = _drafts(args.drafts)
     tried = simulate.in_record(loaded.run, part).values()
     chosen = policies or (*simulate.usual(curve), *tried)
@@ -303,16 +304,24 @@ def _on_record(
     return simulate.on_texts(traces.traces(kept, part), unique, curve, cost, measured)
 
 
-def _only(table: Table, wanted: tuple[str, ...] | None) -> Table:
+def _only(table: Table, args: argparse.Namespace) -> Table:
+    """The table of the workloads that were asked for. Raises: ConfigError for one that is not in it."""
     from surefoot.lab.simulate import Table
 
-    if wanted is None:
-        return table
-    unknown = [name for name in wanted if name not in table.workloads]
-    if unknown:
-        raise ConfigError(f"--workloads {unknown[0]}: the table has {', '.join(table.workloads)}")
+    wanted = _known(args, table.workloads, "the table")
     rows = {label: {name: row[name] for name in wanted if name in row} for label, row in table.rows.items()}
     return Table(table.source, table.tokens, rows)
+
+
+def _known(args: argparse.Namespace, there: Collection[str], what: str) -> Collection[str]:
+    """The workloads that were asked for; all that are there where none was. Raises: ConfigError for an unknown one."""
+    if args.workloads is None:
+        return there
+    wanted = [name.strip() for name in args.workloads.split(",")]
+    unknown = [name for name in wanted if name not in there]
+    if unknown:
+        raise ConfigError(f"--workloads {unknown[0]}: {what} has {', '.join(there)}")
+    return wanted
 
 
 def _drafts(text: str) -> dict[str, Any]:
