@@ -150,6 +150,7 @@ def test_a_plan_that_was_found_and_does_not_belong_is_left_aside(tiny: Path, cac
     note, summary = done.err.splitlines()
     assert "is not used: it was made with the cache discipline truncate, and this runs with mask" in note
     assert "make a new one with 'surefoot tune " in note
+    assert " --set runtime.discipline=mask'" in note
     assert "ngram/additive" in summary
 
 

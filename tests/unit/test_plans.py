@@ -16,7 +16,7 @@ from surefoot.core.cost import CostCurve, fit_curve, published
 from surefoot.core.errors import ConfigError
 from surefoot.core.types import Caps
 from surefoot.engine import plans
-from surefoot.engine.config import Part
+from surefoot.engine.config import Config, Part
 from surefoot.engine.plans.file import MAX_BYTES, without_samples
 
 NOW = "2026-11-30T13:00:00Z"
@@ -175,10 +175,34 @@ def test_a_named_plan_of_something_else_is_refused(tmp_path: Path, owner: plans.
     with pytest.raises(ConfigError) as caught:
         plans.find(owner, str(path), tmp_path)
     assert why in str(caught.value)
-    # With the settings of this run, not with those that the plan was made with.
-    command = f"surefoot tune tiny --runtime {owner.runtime} --threads {owner.settings['threads']}"
-    assert f"make a new one with '{command}' and the other options of this run" in str(caught.value)
+    assert str(caught.value).endswith(f"make a new one with 'surefoot tune tiny --runtime {owner.runtime}'")
     assert plans.find(samples.OWNER, str(path), tmp_path) == plans.Found(plans.load(path), path)
+
+
+def run_with(**options: Any) -> Config:
+    return Config(runtime=Part("toy", options))
+
+
+@pytest.mark.parametrize(
+    ("config", "more"),
+    [
+        (Config(), ""),
+        (run_with(threads=4, device="GPU.1", ctx_size=512), " --threads 4 --device GPU.1 --ctx-size 512"),
+        (run_with(dtype="bfloat16", pinning=False), " --set runtime.dtype=bfloat16 --set runtime.pinning=false"),
+        (Config(weights="int8", cache="caller"), " --weights int8 --cache caller"),
+        (Config(drafts=Part("off"), max_tokens=9, raw=True), ""),
+    ],
+)
+def test_a_refusal_gives_the_command_with_the_settings_of_this_run(tmp_path: Path, config: Config, more: str) -> None:
+    """Not with those that the plan was made with, and without what decides no cost."""
+    command = f"'surefoot tune tiny --runtime toy{more}'"
+    other = replace(samples.OWNER, settings={"threads": "4"})
+    plans.save(samples.plan(), tmp_path / "mine.json")
+    with pytest.raises(ConfigError) as caught:
+        plans.find(other, str(tmp_path / "mine.json"), tmp_path, config)
+    assert str(caught.value).endswith(f"make a new one with {command}")
+    plans.save(samples.plan(), plans.path_of(samples.OWNER, tmp_path))
+    assert plans.find(other, "auto", tmp_path, config).note.endswith(f"make a new one with {command}")
 
 
 def test_every_field_of_an_owner_is_compared_or_only_told() -> None:

@@ -161,7 +161,7 @@ def _load(
     # A second model that is the first one, with the same settings, takes its weights: sessions share them.
     target, tokenizer = own.kept(("weights", name, str(path.resolve()), identity, repr(options)), opened)
     config = replace(config, runtime=Part(name, config.runtime.options))
-    found = plans.find(plans.owner_of(files, target.caps, config), config.plan, cache_dir)
+    found = plans.find(plans.owner_of(files, target.caps, config), config.plan, cache_dir, config)
     return Model(files, path, target, tokenizer, config, shelf=own, found=found)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from surefoot.core.errors import ConfigError
 from surefoot.core.types import Caps, RowClass
-from surefoot.engine.config import AUTO
+from surefoot.engine.config import AUTO, Config
 from surefoot.engine.plans import owner as owners
 from surefoot.engine.plans.file import load, save
 from surefoot.engine.plans.owner import Owner
@@ -35,31 +35,33 @@ def path_of(owner: Owner, cache_dir: Path) -> Path:
     return _folder(cache_dir) / f"{_name(owner)}{owners.key(owner)}.json"
 
 
-def find(owner: Owner, asked: str, cache_dir: Path) -> Found:
+def find(owner: Owner, asked: str, cache_dir: Path, config: Config | None = None) -> Found:
     """The plan that `asked` names: auto is the owner's own in the cache folder, off is none, else it is a file.
 
-    A file that was named has to fit. One that was found is passed over with a note where it does not.
+    A file that was named has to fit. One that was found is passed over with a note where it does not. config: of this
+    run, for the command that makes a new one.
     Raises: ConfigError for a named file that is no plan, or belongs to something else.
     """
     if asked == OFF:
         return Found()
+    again = owners.command(owner, config or Config())
     if asked != AUTO:
         path = Path(asked).expanduser()
         plan = load(path)
         reason = owners.difference(plan.owner, owner)
         if reason is not None:
-            raise ConfigError(f"the plan {path} {_refusal(reason, owner)}")
+            raise ConfigError(f"the plan {path} {_refusal(reason, again)}")
         return Found(plan, path)
     path = path_of(owner, cache_dir)
     if not path.is_file():
-        return Found(note=_nearly(owner, cache_dir))
+        return Found(note=_nearly(owner, cache_dir, again))
     try:
         plan = load(path)
     except ConfigError as error:
         return Found(note=str(error))
     reason = owners.difference(plan.owner, owner)
     if reason is not None:
-        return Found(note=f"the plan {path} {_refusal(reason, owner)}")
+        return Found(note=f"the plan {path} {_refusal(reason, again)}")
     return Found(plan, path)
 
 
@@ -81,12 +83,12 @@ def demote(owner: Owner, caps: Caps, row_class: RowClass, text: str, found_by: s
     return path
 
 
-def _refusal(reason: str, owner: Owner) -> str:
-    return f"is not used: {reason}; make a new one with '{owners.command(owner)}' and the other options of this run"
+def _refusal(reason: str, again: str) -> str:
+    return f"is not used: {reason}; make a new one with '{again}'"
 
 
-def _nearly(owner: Owner, cache_dir: Path) -> str:
-    """Why the plan of this model that fits best does not fit; "" where it has none."""
+def _nearly(owner: Owner, cache_dir: Path, again: str) -> str:
+    """Why the plan of this model that fits best does not fit; "" where it has none. again: the command for one."""
     best: tuple[int, str] | None = None
     for path in sorted(_folder(cache_dir).glob(f"{_name(owner)}*.json"))[:_MOST]:
         try:
@@ -99,7 +101,7 @@ def _nearly(owner: Owner, cache_dir: Path) -> str:
             continue
         n = owners.n_differences(there, owner)
         if best is None or n < best[0]:
-            best = n, f"the plan {path} {_refusal(reason, owner)}"
+            best = n, f"the plan {path} {_refusal(reason, again)}"
     return best[1] if best else ""
 
 

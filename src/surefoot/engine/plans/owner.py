@@ -15,6 +15,9 @@ from surefoot.engine.config import Config
 from surefoot.engine.models import ModelFiles, identity
 from surefoot.engine.parts import GROUPS
 
+_FLAGS = {"device": "--device", "threads": "--threads", "ctx_size": "--ctx-size"}
+"""Options of a runtime that have a flag of their own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Owner:
@@ -83,11 +86,17 @@ def n_differences(then: Owner, now: Owner) -> int:
     return sum(1 for _ in _differences(then, now))
 
 
-def command(owner: Owner) -> str:
-    """The command that makes a plan for this owner, as far as it shows in the owner."""
+def command(owner: Owner, config: Config) -> str:
+    """The command that makes a plan for this owner, with what `config` was given for the runtime and the conversion."""
     given = ["surefoot", "tune", owner.model, "--runtime", owner.runtime]
-    if "threads" in owner.settings:
-        given += ["--threads", owner.settings["threads"]]
+    for name, value in config.runtime.options.items():
+        if name in _FLAGS:
+            given += [_FLAGS[name], str(value)]
+        else:
+            given += ["--set", f"runtime.{name}={str(value).lower() if isinstance(value, bool) else value}"]
+    usual = Config()
+    given += ["--weights", config.weights] if config.weights != usual.weights else []
+    given += ["--cache", config.cache] if config.cache != usual.cache else []
     return shlex.join(given)
 
 
