@@ -26,7 +26,20 @@ def again(pace: float = 1.0, noise: float = 0.0, seed: int = 0, **changed: float
 def test_sweeps_within_their_noise_agree() -> None:
     kinds = [compare(BEFORE, again(noise=0.02, seed=seed)).kind for seed in range(40)]
     assert kinds.count("agree") >= 36
-    assert compare(BEFORE, again()).text == "the sweeps agree at all 18 points"
+    same = compare(BEFORE, again())
+    assert (same.kind, same.outside) == ("agree", 0)
+    assert same.text.startswith("the sweeps agree at all 18 points; outside of 95 %: 0; ")
+
+
+def test_what_would_have_shown_is_told() -> None:
+    """Both sweeps with errors of 2 %: three deviations of a difference are 8.5 %."""
+    found = compare(BEFORE, again(rows5=1.07))
+    assert found.kind == "agree"
+    assert found.outside == 1
+    assert found.shows == pytest.approx(np.expm1(3 * 0.02 * 2**0.5))
+    assert found.text.endswith("; outside of 95 %: 1; a change of 9 % would have shown at half of them")
+    wider = fit_curve([*published({line.rows: line.at(200) for line in BEFORE.lines}, 200, 0.1)])
+    assert compare(BEFORE, wider).shows == pytest.approx(np.expm1(3 * np.hypot(0.02, 0.1)))
 
 
 @pytest.mark.parametrize(

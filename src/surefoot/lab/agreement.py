@@ -13,6 +13,9 @@ from surefoot.core.errors import ConfigError
 SURE = 3.0
 """chosen: three standard deviations of a difference; among forty points one in ten sweeps shows one by chance."""
 
+INTERVAL = 1.96
+"""Source: two-sided 95 % of a normal law."""
+
 SAME = 1.05
 """measured: 2-core x86: differences under 5 % between sweeps are noise."""
 
@@ -32,12 +35,18 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """pace: how many times slower the second was. differences: what is not explained by that, largest first."""
+    """pace: how many times slower the second was. differences: what is not explained by that, largest first.
+
+    outside: points whose 95 % interval of the difference does not hold that pace, one in twenty by chance alone. shows:
+    the change, as a share, that half of the points would have shown as a difference; what is smaller may be there.
+    """
 
     kind: Literal["agree", "another pace", "another shape"]
     pace: float
     differences: tuple[Difference, ...]
     n_points: int
+    outside: int
+    shows: float
     text: str
 
 
@@ -55,8 +64,10 @@ def compare(first: CostCurve, second: CostCurve) -> Agreement:
         Difference(a.rows, a.depth, math.exp(log - usual), math.hypot(a.error, b.error))
         for (a, b), log in zip(pairs, logs, strict=True)
     ]
-    different = [each for each in found if abs(math.log(each.ratio)) > SURE * each.error]
+    different = [each for each in found if _deviations(each) > SURE]
     different.sort(key=lambda each: -abs(math.log(each.ratio)))
+    outside = sum(_deviations(each) > INTERVAL for each in found)
+    shows = math.expm1(SURE * median(each.error for each in found))
     pace = math.exp(usual)
     away = max(pace, 1 / pace)
     if different:
@@ -70,10 +81,16 @@ def compare(first: CostCurve, second: CostCurve) -> Agreement:
         kind = "another pace"
         slower = "slower" if pace > 1 else "faster"
         why = "a mode of the process or another clock rate" if away > ANOTHER_MODE else "heat, power or load"
-        text = f"the second sweep is {away:.2f} times {slower} throughout ({why}); relative costs agree"
+        text = f"the second sweep is {away:.2f} times {slower} throughout ({why}); relative costs agree at every point"
     else:
         kind, text = "agree", f"the sweeps agree at all {len(pairs)} points"
-    return Agreement(kind, pace, tuple(different), len(pairs), text)
+    text += f"; outside of 95 %: {outside}; a change of {100 * shows:.0f} % would have shown at half of them"
+    return Agreement(kind, pace, tuple(different), len(pairs), outside, shows, text)
+
+
+def _deviations(found: Difference) -> float:
+    """Standard deviations by which the point changed against the others."""
+    return abs(math.log(found.ratio)) / found.error
 
 
 def _pairs(first: CostCurve, second: CostCurve) -> list[tuple[Point, Point]]:
