@@ -58,6 +58,12 @@ def test_a_dense_folder_of_transformers(tmp_path: Path) -> None:
         ({"sliding_window": 128, "use_sliding_window": False}, {"full attention": 4}),
         ({"sliding_window": 128, "sliding_window_pattern": 2}, {"sliding window": 2, "full attention": 2}),
         ({"sliding_window": 128, "max_window_layers": 3}, {"full attention": 3, "sliding window": 1}),
+        ({"sliding_window": 128, "model_type": "gemma2"}, {"sliding window": 2, "full attention": 2}),
+        ({"sliding_window": 128, "model_type": "gpt_oss"}, {"sliding window": 2, "full attention": 2}),
+        (
+            {"sliding_window": 128, "model_type": "gemma3_text", "num_hidden_layers": 26},
+            {"sliding window": 22, "full attention": 4},
+        ),
         ({"attention_chunk_size": 64}, {"chunked attention": 4}),
         ({"layer_types": ["full_attention"] * 3 + ["sliding_attention"]}, {"full attention": 3, "sliding window": 1}),
         ({"layer_types": ["linear_attention"] * 3 + ["full_attention"]}, {"recurrent": 3, "full attention": 1}),

@@ -59,6 +59,11 @@ _RECURRENT = ("mamba", "mamba2", "falcon_mamba", "rwkv", "xlstm")
 _ALWAYS_HYBRID = ("bamba", "falcon_h1", "zamba", "zamba2")
 """Families whose every layer, or every shared block, carries a recurrent state whatever their configuration lists."""
 
+WINDOWED: Mapping[str, int] = {"gemma2": 2, "gemma3": 6, "gemma3n": 5, "gemma4": 6, "gpt-oss": 2, "cohere2": 4}
+"""Families, as llama.cpp spells them, of which one of so many layers attends to everything and the others to a window.
+Source: llama.cpp, llama-model.cpp, set_swa_pattern of each architecture, where a file has no pattern of its own;
+transformers 5.24, the families' own configurations, where layer_types is not there."""
+
 _NO_PICTURE_TEXT = ("ocr", "nougat", "donut", "trocr", "pix2struct")
 """Parts of the names of families that read text off pictures and do nothing else."""
 
@@ -193,6 +198,12 @@ def _windowed(
     if isinstance(first, int) and 0 < first < total:
         kinds = {"full attention": first, "sliding window": total - first}
         return kinds, (*evidence, config.evidence("max_window_layers", first))
+    named = str(text.get("model_type", ""))
+    every = WINDOWED.get(named.removesuffix("_text").replace("_", "-"))
+    if every is not None:
+        full = total // every
+        kinds = {"sliding window": total - full, "full attention": full}
+        return kinds, (*evidence, *span.evidence, config.evidence("model_type", named))
     return {"sliding window": total}, (*evidence, *span.evidence)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from surefoot.core.eligibility import of_direction
 from surefoot.engine.gguf_header import GgufHeader, read_header
+from surefoot.engine.inspect.config_json import WINDOWED
 from surefoot.engine.inspect.findings import (
     Evidence,
     Experts,
@@ -28,10 +29,6 @@ from surefoot.engine.inspect.findings import (
 _BLOCK = re.compile(r"blk\.(\d+)\.(.+)")
 _ATTENTION = re.compile(r"attn_(q|qkv|kv|k|q_a|kv_a_mqa)(\.|$)")
 _RECURRENT = re.compile(r"ssm_|shortconv|time_mix|conv1d")
-_WINDOWED: Mapping[str, int] = {"gemma2": 2, "gemma3": 6, "gemma3n": 5, "gemma4": 6, "gpt-oss": 2, "cohere2": 4}
-"""Of so many layers one attends to everything, the others to a window.
-Source: llama.cpp, llama-model.cpp, set_swa_pattern of each architecture, where the file itself has no pattern."""
-
 _SPEECH = ("whisper", "wavtokenizer")
 
 
@@ -131,7 +128,7 @@ def _windowed(header: GgufHeader, attends: int) -> tuple[int, Evidence]:
     key = f"{header.architecture}.attention.sliding_window_pattern"
     if isinstance(pattern, list) and len(pattern) >= attends:
         return sum(map(bool, pattern[:attends])), _evidence(header, key)
-    every = pattern if type(pattern) is int and pattern > 0 else _WINDOWED.get(header.architecture)
+    every = pattern if type(pattern) is int and pattern > 0 else WINDOWED.get(header.architecture)
     if every is None:
         return attends, span.evidence[0]
     where = _evidence(header, key) if type(pattern) is int else span.evidence[0]
