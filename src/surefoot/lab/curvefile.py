@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from surefoot.core.cost import MOST_ROWS, NOISE, CostCurve, Point, fit_curve, published
+from surefoot.core.cost import NOISE, CostCurve, Point, fit_curve, published
 from surefoot.core.errors import ConfigError
 from surefoot.engine import plans
 from surefoot.engine.bounded import json_object
