@@ -32,8 +32,8 @@ def truth(rows: int, depth: int) -> float:
 
 @dataclass
 class Machine:
-    """A clock that the rounds of its sessions move. pace(busy): how many times slower it is when it has worked so many
-    seconds; noise: of each round."""
+    """A clock that the rounds of its sessions move. pace(busy): how many times slower it is when it has done what takes
+    so many seconds at its usual pace; noise: of each round."""
 
     pace: Callable[[float], float] = lambda busy: 1.0
     noise: float = 0.0
@@ -55,7 +55,7 @@ class Machine:
         slow = self.pace(self.busy) * float(np.exp(self.rng.normal(0, self.noise)))
         took = seconds * slow * (20.0 if self.rng.random() < self.stalls else 1.0)
         self.now += took
-        self.busy += took
+        self.busy += seconds
 
     def open(self) -> Any:
         self.opened.append(Timed(self))
@@ -142,32 +142,39 @@ def test_on_a_quiet_machine_it_is_exact_and_stops_at_once() -> None:
     assert all(session.closed for session in machine.opened)
 
 
+def troubled(pace: Callable[[float], float], turns: int, stalls: float, seed: int) -> Machine:
+    """A machine of this pace over a sweep of so many turns, 0 at its beginning and 1 at its end."""
+    turn_s = sum(truth(rows, depth) for rows in ROWS for depth in DEPTHS)
+    return Machine(lambda busy: pace((busy / turn_s - WARM) / turns), 0.03, stalls, seed)
+
+
+@pytest.mark.parametrize("turns", [LEAST_TURNS, 20])
 @pytest.mark.parametrize(
-    ("machine", "kind"),
+    ("pace", "stalls", "kind"),
     [
-        pytest.param(lambda seed: Machine(noise=0.03, seed=seed), "steady", id="noise"),
-        pytest.param(lambda seed: Machine(noise=0.03, stalls=0.02, seed=seed), "steady", id="stalls"),
-        pytest.param(lambda seed: Machine(lambda busy: 1 + busy / 60, 0.03, seed=seed), "drift", id="drift"),
-        pytest.param(
-            lambda seed: Machine(lambda busy: 1.6 if busy > 9 else 1.0, 0.03, seed=seed), "throttled", id="throttle"
-        ),
-        pytest.param(
-            lambda seed: Machine(lambda busy: 2.0 if 6 < busy < 11 else 1.0, 0.03, seed=seed), "two modes", id="flip"
-        ),
+        pytest.param(lambda done: 1.0, 0.0, "steady", id="noise"),
+        pytest.param(lambda done: 1.0, 0.02, "steady", id="stalls"),
+        pytest.param(lambda done: 1 + max(0.0, done) / 3, 0.0, "drift", id="drift"),
+        pytest.param(lambda done: 1.4 if done > 0.45 else 1.0, 0.0, "throttled", id="throttle"),
+        pytest.param(lambda done: 2.0 if done > 0.45 else 1.0, 0.0, "shift", id="slower"),
+        pytest.param(lambda done: 1.0 if done > 0.55 else 2.0, 0.0, "shift", id="quicker"),
+        pytest.param(lambda done: 2.0 if 0.25 < done < 0.6 else 1.0, 0.0, "two modes", id="flip"),
     ],
 )
-def test_relative_costs_are_unbiased_and_the_machine_is_told(machine: Callable[[int], Machine], kind: str) -> None:
+def test_relative_costs_are_unbiased_and_the_machine_is_told(
+    pace: Callable[[float], float], stalls: float, kind: str, turns: int
+) -> None:
+    """Over a sweep of seven turns, as most are, and over one that is long enough to see what the machine did."""
     errors, kinds = [], []
-    # Twenty turns at least, so that the trouble falls into the sweep.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "LEAST_TURNS", 20)
-        for seed in range(4):
-            found = sweep(machine(seed))
+        patch.setattr(module, "LEAST_TURNS", turns)
+        for seed in range(8):
+            found = sweep(troubled(pace, turns, stalls, seed))
             errors.append(misses(found))
             kinds.append(found.steadiness().kind)
     assert np.abs(np.mean(errors)) < 0.01
     assert np.quantile(np.abs(errors), 0.95) < 0.05
-    assert kinds.count(kind) >= 3
+    assert kinds.count(kind) >= 6
 
 
 def test_uncorrected_a_throttle_would_have_bent_the_curve() -> None:
@@ -356,6 +363,27 @@ def test_paces_and_costs_are_told_apart() -> None:
         assert seconds == pytest.approx([costs[rows]] * 9)
     assert steadiness(samples).slowest == pytest.approx(2.0)
     assert steadiness(samples).kind == "two modes"
+
+
+@pytest.mark.parametrize("n_turns", [LEAST_TURNS, 12])
+@pytest.mark.parametrize(
+    ("before", "after", "kind", "says"),
+    [
+        (1.0, 2.0, "shift", "became 2.0 times slower at once: a mode of the process, or heat"),
+        (2.0, 1.0, "shift", "became 2.0 times quicker at once: a mode of the process, or heat"),
+        (1.0, 1.4, "throttled", "became 1.4 times slower and stayed so: let it cool down"),
+        (1.4, 1.0, "drift", "changed by 40%"),
+    ],
+)
+def test_a_change_that_comes_once_is_told_by_its_size(
+    before: float, after: float, kind: str, says: str, n_turns: int
+) -> None:
+    paces = [before if turn < n_turns // 2 else after for turn in range(n_turns)]
+    samples = [Sample(turn, rows, 8, 0.0, rows * pace) for turn, pace in enumerate(paces) for rows in (1, 2, 4)]
+    found = steadiness(samples)
+    assert found.kind == kind
+    assert says in found.text
+    assert ("new process" in found.text) == (kind == "shift")
 
 
 def test_a_noisy_machine_is_not_called_a_changing_one() -> None:

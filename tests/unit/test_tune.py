@@ -277,11 +277,12 @@ def test_wide_intervals_are_evidence(tmp_path: Path) -> None:
     assert "points are known to" in found.noise
 
 
-def test_a_throttle_is_a_doubt_and_no_reason_to_stop(tmp_path: Path) -> None:
-    found = tuned(Machine(pace=lambda now: 1.7 if now > 13.5 else 1.0), tmp_path)
+@pytest.mark.parametrize(("slow", "kind"), [(1.4, "throttled"), (1.7, "shift")])
+def test_a_throttle_is_a_doubt_and_no_reason_to_stop(tmp_path: Path, slow: float, kind: str) -> None:
+    found = tuned(Machine(pace=lambda now: slow if now > 13.5 else 1.0), tmp_path)
     assert found.noise is None
     assert found.path is not None
-    assert any(doubt.startswith("throttled: ") for doubt in found.doubts)
+    assert any(doubt.startswith(f"{kind}: ") for doubt in found.doubts)
 
 
 def test_a_round_that_stood_still_is_named(tmp_path: Path) -> None:

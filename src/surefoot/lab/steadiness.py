@@ -1,5 +1,5 @@
-"""What the samples of a sweep say about the machine: its pace from turn to turn, stalls, drift, throttling, two
-modes."""
+"""What the samples of a sweep say about the machine: its pace from turn to turn, stalls, and whether it drifts,
+throttles, shifts or has two modes."""
 
 from __future__ import annotations
 
@@ -34,11 +34,15 @@ MODES = 1.3
 JUMP = 1.15
 """chosen: five times the noise of a pace from one turn to the next; what slows down more slowly drifts."""
 
+SHIFT = 1.5
+"""chosen: half as much again, from one turn to the next. Heat does that, and so does a process that falls into a mode
+twice as slow; whoever sees it once cannot tell which."""
+
 MIXED = 0.10
 """chosen: more samples than this share that are `OUTLIER` times the lower quartile of their own kind are no
 outliers."""
 
-Kind = Literal["steady", "drift", "throttled", "two modes", "restless"]
+Kind = Literal["steady", "drift", "throttled", "shift", "two modes", "restless"]
 Doubles = npt.NDArray[np.float64]
 Place = tuple[int, int]
 """Rows and depth."""
@@ -128,8 +132,8 @@ def steadiness(samples: Sequence[Sample]) -> Steadiness:
     pieces = fit(np.arange(1.0, len(values) + 1), values, _noise(values) * values)
     levels = [piece.at(at + 1) for piece in pieces for at in (piece.first, piece.last - 1)]
     slowest = max(levels) / min(levels)
-    jump = max((b.at(b.first + 1) / a.at(a.last) for a, b in pairwise(pieces)), default=1.0)
-    return Steadiness(paces, outliers, stalls, *_judged(levels, slowest, jump, _mixed(corrected(samples, paces))))
+    jumps = [b.at(b.first + 1) / a.at(a.last) for a, b in pairwise(pieces)]
+    return Steadiness(paces, outliers, stalls, *_judged(levels, slowest, jumps, _mixed(corrected(samples, paces))))
 
 
 def _noise(paces: Doubles) -> float:
@@ -149,10 +153,10 @@ def _mixed(by_place: Mapping[Place, Sequence[float]]) -> bool:
     return high > MIXED * sum(map(len, by_place.values()))
 
 
-def _judged(levels: Sequence[float], slowest: float, jump: float, mixed: bool) -> tuple[Kind, float, str]:
+def _judged(levels: Sequence[float], slowest: float, jumps: Sequence[float], mixed: bool) -> tuple[Kind, float, str]:
     """The kind, how much slower the slowest stretch was than the fastest, and the words.
 
-    levels: the pace at both ends of each stretch; jump: the largest sudden slowing.
+    levels: the pace at both ends of each stretch; jumps: from each stretch to the next, above 1 where it became slower.
     """
     if mixed:
         return "restless", slowest, (
@@ -168,7 +172,14 @@ def _judged(levels: Sequence[float], slowest: float, jump: float, mixed: bool) -
             f"the machine went to a pace {slowest:.1f} times slower and came back; relative costs stand, seconds do "
             "not: measure again in a new process, and compare"
         )  # fmt: skip
-    if jump >= JUMP and levels[-1] / levels[0] >= MODES:
+    slower, quicker = max(jumps, default=1.0), 1 / min(jumps, default=1.0)
+    if max(slower, quicker) >= SHIFT:
+        became = "slower" if slower >= quicker else "quicker"
+        return "shift", slowest, (
+            f"the machine became {max(slower, quicker):.1f} times {became} at once: a mode of the process, or heat; "
+            "relative costs stand, seconds do not: measure again in a new process, and let it cool down before"
+        )  # fmt: skip
+    if slower >= JUMP and levels[-1] / levels[0] >= MODES:
         return "throttled", slowest, (
             f"the machine became {levels[-1] / levels[0]:.1f} times slower and stayed so: let it cool down, give it "
             "power, and measure again; relative costs stand"
