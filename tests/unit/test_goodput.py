@@ -81,7 +81,7 @@ class World:
             0,
             took_s,
             forward_s,
-            self.truth.host_s,
+            host_s=self.truth.host_s,
         )
         self.policy.learn(done)
         self.rounds.append(done)
@@ -381,7 +381,7 @@ def test_whatever_the_sweep_said_a_few_rounds_tell_the_true_cost(pace: float) ->
     for number in range(12):
         due = pace * 0.0369
         seen = Round((1,), 0, 0, 0, 848, 1, 1, extend_s=due)
-        found = observed.learn(seen, found.direct_s(1, 848), 0.0) or found
+        found = observed.learn(seen, found.direct_s(1, 848)) or found
         assert observed.told == (number >= 5)
     assert found.direct_s(1, 848) == pytest.approx(pace * 0.0369, rel=0.01)
 
@@ -391,7 +391,7 @@ def test_single_stalls_do_not_make_the_past_forgotten() -> None:
     for number in range(60):
         due = 0.0369 * (20.0 if number % 7 == 5 else 1.0)
         seen = Round((1,), 0, 0, 0, 848, 1, 1, extend_s=due)
-        found = observed.learn(seen, found.direct_s(1, 848), 0.0) or found
+        found = observed.learn(seen, found.direct_s(1, 848)) or found
     assert found.direct_s(1, 848) == pytest.approx(0.0369)
 
 
@@ -458,6 +458,34 @@ def test_free_rows_of_a_plateau_are_filled_with_the_next_best_branches() -> None
 def test_watching_a_draft_that_was_cut() -> None:
     watched = Watched(Draft(as_ids([5, 6, 7]), source="a", match_len=2), 0)
     assert watched.follow([5]) == ([(1, True)], True)
+@pytest.mark.parametrize(("swept_s", "today_s"), [(0.0, 4.0), (4.0, 0.1)])
+def test_the_host_cost_is_that_of_today_too(swept_s: float, today_s: float) -> None:
+    """A second row costs 0.8, half of all drafts hold: with 4 s of host a round this pays, with next to nothing not."""
+    costs = published({1: 1.0, 2: 1.8}, 0)
+    swept, today = (fit_curve(costs, host_s=seconds) for seconds in (swept_s, today_s))
+
+    def late(options: Options) -> float:
+        rng = np.random.default_rng(0)
+        world = World(GoodputPolicy(options, swept), today)
+        for _ in range(600):
+            world.round(1, 0.0, accepting(str(rng.choice(["right", "wrong"])), 1))
+        return float(np.mean(lengths(world.rounds[300:])))
+
+    pays = today_s > 1
+    assert late(TIMED) > 0.8 if pays else late(TIMED) < 0.2
+    assert late(PLAN) < 0.2 if pays else late(PLAN) > 0.8, "without a clock it believes the sweep"
+
+
+def test_who_pauses_between_two_rounds_is_no_cost_of_drafts() -> None:
+    seed = curve(SEED, host_s=0.0005)
+    world, steady = (World(GoodputPolicy(TIMED, seed), seed) for _ in range(2))
+    for number in range(400):
+        steady.round(16, 0.0, accepting("right", 16))
+        world.truth = replace(seed, host_s=30.0 if number % 40 == 39 else seed.host_s)
+        world.round(16, 0.0, accepting("right", 16))
+    assert lengths(world.rounds) == lengths(steady.rounds)
+
+
     assert watched.follow([6]) == ([(2, True)], True)
     assert watched.follow([9, 7]) == ([(3, False)], False)
     whole = Watched(Draft(as_ids([5]), source="a"), 0)

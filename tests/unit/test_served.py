@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cost_curves import SEED, at_two_depths, curve
+from timed_toy import VirtualClock, timed_model
 
 from surefoot.core.binding import what_binds
 from surefoot.core.cost import CostCurve, RowCost, fit_curve, published
 from surefoot.core.errors import ConfigError
 from surefoot.core.served import ENOUGH, Served, reestimated
+from surefoot.core.types import as_ids
 
 
 def rounds(
@@ -76,6 +80,18 @@ def test_the_depth_slope_is_learned_from_a_wide_range_of_depths() -> None:
 def test_the_host_cost_is_that_of_served_rounds() -> None:
     after = reestimated(curve(SEED, host_s=0.002), rounds(curve(SEED), [1], range(30), host_s=0.0005))
     assert after.host_s == 0.0005
+
+
+def test_the_loop_tells_what_lay_between_two_rounds() -> None:
+    """The text and its reader included, and the prefill, which no round comes before, without."""
+    clock = VirtualClock()
+    model = timed_model(clock)
+    config = replace(model.config, max_tokens=9)
+    with model.generate(as_ids([1, 2, 3]), config=config, clock=clock) as generation:
+        for number, _ in enumerate(generation.steps()):
+            clock.now += 0.25 * number
+    told = [round_.host_s for round_ in generation.rounds]
+    assert told == pytest.approx([0.0, *(0.25 * number for number in range(len(told) - 1))])
 
 
 def test_a_hole_that_was_served_is_none_any_more() -> None:

@@ -76,7 +76,8 @@ class Price:
 class CostCurve:
     """What forwards cost. `points` are facts; `lines`, by ascending rows, are what they say about any depth.
 
-    host_s: seconds of a round outside the forward (judge, commit, loop), the drafter's own time excluded.
+    host_s: seconds of a round outside forward, judge and commit (the text, the policy, the loop), without the drafter's
+    own.
     can_pad: whether the target computes more rows than it scores, unseen from outside.
     served: rounds of real use that `lines` and `host_s` have been corrected by.
     """

@@ -29,7 +29,8 @@ of a per cent would decide a slope that is used at ten times the depth."""
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One forward of real use. width: rows computed; host_s: the round's time outside forward and drafter."""
+    """One round of real use. width: rows computed; extend_s: of the forward, until the host has the result and the
+    cache is rolled back; host_s: what lay between the round before and this one, 0 where nobody knows."""
 
     width: int
     depth: int

@@ -150,7 +150,8 @@ class Round(NamedTuple):
     drafted: tokens the drafter proposed; cut: how many of them the policy dropped before scoring.
     accepted: drafts among `new_ids`. depth: tokens committed before the round. rows: scored, the root
     included; width: rows computed, padding included. Times are seconds of the injected clock. lossy: how many of
-    `new_ids` plain decoding would not have written there, always 0 but for a lossy judge.
+    `new_ids` plain decoding would not have written there, always 0 but for a lossy judge. host_s: from the end of the
+    round before to the start of this one (the policy, the text, and who reads it); 0 for the prefill.
     """
 
     new_ids: tuple[int, ...]
@@ -169,6 +170,7 @@ class Round(NamedTuple):
     finish: Finish | None = None
     logprobs: tuple[TokenLogprob, ...] | None = None
     lossy: int = 0
+    host_s: float = 0.0
 
     @property
     def evaluated(self) -> int:

@@ -105,7 +105,7 @@ def replay(trace: Trace, policy: Policy, curve: CostCurve, draft: DraftCost = FR
         round_ = _round(trace, policy, curve, draft, state)
         policy.learn(round_)
         rounds.append(round_)
-        seconds += round_.draft_s + round_.extend_s + round_.judge_s
+        seconds += round_.draft_s + round_.extend_s + round_.host_s
         emitted += len(round_.new_ids)
     return Replayed(tuple(rounds), seconds, len(trace.ids) - 1)
 
@@ -127,7 +127,7 @@ def _round(trace: Trace, policy: Policy, curve: CostCurve, cost: DraftCost, stat
     finish: Finish | None = "length" if state.emitted + len(new_ids) == len(trace.ids) else None
     return Round(
         new_ids, len(proposed), len(proposed) - kept, accepted, state.depth, kept + 1, price.width, proposed.source,
-        proposed.match_len, cost.of(len(proposed)), price.seconds, curve.host_s, 0.0, finish,
+        proposed.match_len, cost.of(len(proposed)), price.seconds, finish=finish, host_s=curve.host_s,
     )  # fmt: skip
 
 

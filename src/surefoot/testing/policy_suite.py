@@ -55,7 +55,7 @@ def _round(rng: np.random.Generator, draft: Draft, kept: int, depth: int) -> Rou
     accepted = int(rng.choice(np.asarray([0, kept, rng.integers(0, kept + 1)])))
     stopped = rng.random() < 0.1
     n_new = max(1, accepted) if stopped else accepted + 1
-    draft_s, extend_s, judge_s, commit_s = (float(s) for s in rng.choice([0.0, 0.02]) * rng.random(4))
+    draft_s, extend_s, judge_s, commit_s, host_s = (float(s) for s in rng.choice([0.0, 0.02]) * rng.random(5))
     return Round(
         new_ids=tuple(rng.integers(0, 4, n_new).tolist()),
         drafted=len(draft),
@@ -71,4 +71,5 @@ def _round(rng: np.random.Generator, draft: Draft, kept: int, depth: int) -> Rou
         judge_s=judge_s,
         commit_s=commit_s,
         finish="stop" if stopped else None,
+        host_s=host_s,
     )

@@ -58,7 +58,7 @@ def spread(off_s: Sequence[float], runs: Sequence[Replayed], curve: CostCurve) -
 def _batches(rounds: Sequence[Round], curve: CostCurve) -> tuple[Sequence[float], Sequence[float]]:
     """Seconds of plain decoding and of these rounds, by stretches of `BATCH` rounds."""
     worth = np.asarray([len(each.new_ids) * curve.round_s(1, each.depth) for each in rounds])
-    spent = np.asarray([each.draft_s + each.extend_s + each.judge_s for each in rounds])
+    spent = np.asarray([each.draft_s + each.extend_s + each.host_s for each in rounds])
     n = max(1, len(rounds) // BATCH)
     off_s, on_s = ([float(part.sum()) for part in np.array_split(each, n)] for each in (worth, spent))
     return off_s, on_s

@@ -115,16 +115,16 @@ class Observed:
         """Whether too many rounds in a row scored drafts."""
         return self._in_a_row >= self._patience
 
-    def learn(self, round: Round, expected_s: float, host_s: float) -> CostCurve | None:
+    def learn(self, round: Round, expected_s: float) -> CostCurve | None:
         """The curve that is to be used from now on, or None where it stays what it was.
 
         A forward counts as a sweep counts it: until the host has the result, which some runtimes give to the judge
-        only, and the cache is rolled back. expected_s: what it was expected to take; host_s: the rest of such a round.
+        only, and the cache is rolled back. expected_s: what it was expected to take.
         """
-        forward_s = round.extend_s + round.judge_s + round.commit_s - host_s
+        forward_s = round.extend_s + round.judge_s + round.commit_s
         if forward_s <= 0:
             return None
-        self._served[round.width].append(Served(round.width, round.depth, forward_s, 0.0))
+        self._served[round.width].append(Served(round.width, round.depth, forward_s, round.host_s))
         self._n_served += 1
         self._widest = max(self._widest, round.width)
         self._count(round.evaluated > 0)

@@ -238,7 +238,8 @@ class GoodputPolicy:
         scored = min(round.evaluated, self._cap)
         draft_s, forward_s = self._draft_s(round.drafted), self._costs[scored]
         if self._observed is not None:
-            draft_s, forward_s = round.draft_s, round.extend_s + round.judge_s + round.commit_s
+            # Of the host what is usual: a reader who pauses once is no cost of drafts.
+            draft_s, forward_s = round.draft_s, round.extend_s + round.judge_s + round.commit_s + self._host_s
         probe_s = draft_s if self._probing else 0.0
         if scored:
             swept_s = self._plain_s / self._scale * len(round.new_ids)
@@ -255,7 +256,7 @@ class GoodputPolicy:
         expected_s = self._costs[min(round.evaluated, self._cap)] - self._host_s
         observed.draft.learn(self._asked, round.drafted, round.draft_s)
         self._ask_s, self._token_s = observed.draft.line() or (self._ask_s, self._token_s)
-        curve = observed.learn(round, expected_s, self._host_s)
+        curve = observed.learn(round, expected_s)
         if curve is not None:
             self._calibrated = self._calibrated or observed.told
             self._use(curve)
