@@ -46,6 +46,19 @@ def lengths(rounds: Sequence[Round]) -> list[int]:
     return [each.evaluated for each in rounds]
 
 
+def proposal(n: int, tree: bool) -> Draft:
+    """So many tokens: a chain, or two that begin after the root, a token of the one and then of the other."""
+    if not tree or not n:
+        return Draft(as_ids([7] * n), source="d") if n else EMPTY_DRAFT
+    parents = as_ids([max(-1, at - 2) for at in range(n)])
+    return Draft(as_ids([7 + at % 2 for at in range(n)]), parents=parents, source="t")
+
+
+def along(branch: int | None, n: int) -> int:
+    """How many of the first n tokens lie one behind the other; in a tree, in this branch."""
+    return n if branch is None else (n + 1 - branch) // 2
+
+
 class World:
     """Writes tokens on a virtual clock, against a drafter that may know what the policy will do. Holds a clock."""
 
@@ -55,20 +68,31 @@ class World:
         self.on_s = self.off_s = self.slowest_draft_s = 0.0
         self.rounds: list[Round] = []
 
-    def round(self, offered: int, draft_s: float, accepts: Callable[[int], int], per_token: bool = False) -> None:
-        """One round: `offered` tokens are proposed, and accepts(kept) of them hold."""
+    def round(
+        self,
+        offered: int,
+        draft_s: float,
+        accepts: Callable[[int], int],
+        per_token: bool = False,
+        tree: bool = False,
+    ) -> None:
+        """One round: `offered` tokens are proposed, and accepts(kept) of them hold. Of a tree of two branches, now of
+        the one and then of the other."""
         state = State(1000, self.depth, self.emitted)
         budget = self.policy.budget(state)
         asked = budget > 0
         n = min(offered, budget)
-        draft = Draft(as_ids([7] * n), source="d") if n else EMPTY_DRAFT
+        branch = len(self.rounds) % 2 if tree else None
+        draft = proposal(n, tree)
         kept = self.policy.cut(draft) if asked else 0
-        held = min(accepts(kept), kept)
+        reach = along(branch, kept)
+        held = min(accepts(kept), reach)
         # The first token that was cut may still turn out right; one that was scored and rejected may not.
-        lured = kept < n and accepts(kept) > kept
-        ids = (*[7] * held, 7 if lured else 1)
+        lured = reach < along(branch, n) and accepts(kept) > reach
+        token = 7 + (branch or 0)
+        ids = (*[token] * held, token if lured else 1)
         took_s = self.policy_s + draft_s * (n if per_token else asked)
-        forward_s = self.truth.price(kept + 1, self.depth).seconds
+        price = self.truth.price(kept + 1, self.depth)
         done = Round(
             ids,
             n,
@@ -76,16 +100,16 @@ class World:
             held,
             self.depth,
             kept + 1,
-            kept + 1,
+            price.width,
             draft.source,
             0,
             took_s,
-            forward_s,
+            price.seconds,
             host_s=self.truth.host_s,
         )
         self.policy.learn(done)
         self.rounds.append(done)
-        self.on_s += took_s + forward_s + self.truth.host_s
+        self.on_s += took_s + price.seconds + self.truth.host_s
         self.off_s += sum(self.truth.round_s(1, self.depth + at) for at in range(len(ids)))
         self.slowest_draft_s = max(self.slowest_draft_s, took_s)
         self.depth += len(ids)
@@ -118,10 +142,26 @@ def accepting(act: str, offered: int) -> Callable[[int], int]:
     }[act]
 
 
-@given(costs, acts, st.integers(1, 12), st.floats(0, 0.3), st.floats(0, 1e-3), st.booleans(), st.floats(0, 2))
-@settings(max_examples=150)
+@given(
+    costs,
+    acts,
+    st.integers(1, 12),
+    st.floats(0, 0.3),
+    st.floats(0, 1e-3),
+    st.booleans(),
+    st.floats(0, 2),
+    st.booleans(),
+)
+@settings(max_examples=200)
 def test_the_floor_holds_for_any_drafter(
-    seconds: list[float], script: list[Any], repeats: int, host_s: float, slope: float, can_pad: bool, draft_s: float
+    seconds: list[float],
+    script: list[Any],
+    repeats: int,
+    host_s: float,
+    slope: float,
+    can_pad: bool,
+    draft_s: float,
+    tree: bool,
 ) -> None:
     """time_on <= 1.01 * time_off + one worst-case round, after every round, whatever the drafter does and takes."""
     deep = {rows: cost * (1 + slope * 100) for rows, cost in enumerate(seconds, 1)}
@@ -129,30 +169,31 @@ def test_the_floor_holds_for_any_drafter(
     truth = fit_curve(points, host_s=host_s, can_pad=can_pad)
     world = World(GoodputPolicy(TIMED, truth), truth)
     for offered, share, act in script * repeats:
-        world.round(offered, draft_s * share, accepting(act, offered))
+        world.round(offered, draft_s * share, accepting(act, offered), tree=tree)
         assert world.keeps_the_floor()
 
 
-@given(costs, acts, st.integers(1, 12), st.floats(0, 0.5))
-@settings(max_examples=100)
+@given(costs, acts, st.integers(1, 12), st.floats(0, 0.5), st.booleans(), st.booleans())
+@settings(max_examples=150)
 def test_the_floor_holds_without_a_clock_where_the_plan_is_true(
-    seconds: list[float], script: list[Any], repeats: int, token_s: float
+    seconds: list[float], script: list[Any], repeats: int, token_s: float, can_pad: bool, tree: bool
 ) -> None:
-    truth = fit_curve(published(dict(enumerate(seconds, 1)), 0))
+    truth = fit_curve(published(dict(enumerate(seconds, 1)), 0), can_pad=can_pad)
     world = World(GoodputPolicy(Options(draft_ms=1e3 * token_s), truth), truth)
     for offered, _, act in script * repeats:
-        world.round(offered, token_s, accepting(act, offered), per_token=True)
+        world.round(offered, token_s, accepting(act, offered), per_token=True, tree=tree)
         assert world.keeps_the_floor()
 
 
 @pytest.mark.parametrize("options", [PLAN, TIMED], ids=["reproducible", "timed"])
 @pytest.mark.parametrize("name", [SEED, "torch-fp32-smol135m-200", "llama-Q8_0-smol-200", "mlx-fp32-smol-200"])
 @pytest.mark.parametrize("act", ["wrong", "trap", "some"])
-def test_the_floor_over_a_long_text_of_traps(options: Options, name: str, act: str) -> None:
+@pytest.mark.parametrize("tree", [False, True], ids=["chain", "tree"])
+def test_the_floor_over_a_long_text_of_traps(options: Options, name: str, act: str, tree: bool) -> None:
     truth = curve(name, can_pad=True)
     world = World(GoodputPolicy(options, truth), truth)
     for _ in range(1500):
-        world.round(16, 0.0, accepting(act, 16))
+        world.round(16, 0.0, accepting(act, 16), tree=tree)
         assert world.keeps_the_floor()
 
 
@@ -386,6 +427,34 @@ def test_whatever_the_sweep_said_a_few_rounds_tell_the_true_cost(pace: float) ->
     assert found.direct_s(1, 848) == pytest.approx(pace * 0.0369, rel=0.01)
 
 
+@pytest.mark.parametrize(("swept_s", "today_s"), [(0.0, 4.0), (4.0, 0.1)])
+def test_the_host_cost_is_that_of_today_too(swept_s: float, today_s: float) -> None:
+    """A second row costs 0.8, half of all drafts hold: with 4 s of host a round this pays, with next to nothing not."""
+    costs = published({1: 1.0, 2: 1.8}, 0)
+    swept, today = (fit_curve(costs, host_s=seconds) for seconds in (swept_s, today_s))
+
+    def late(options: Options) -> float:
+        rng = np.random.default_rng(0)
+        world = World(GoodputPolicy(options, swept), today)
+        for _ in range(600):
+            world.round(1, 0.0, accepting(str(rng.choice(["right", "wrong"])), 1))
+        return float(np.mean(lengths(world.rounds[300:])))
+
+    pays = today_s > 1
+    assert late(TIMED) > 0.8 if pays else late(TIMED) < 0.2
+    assert late(PLAN) < 0.2 if pays else late(PLAN) > 0.8, "without a clock it believes the sweep"
+
+
+def test_who_pauses_between_two_rounds_is_no_cost_of_drafts() -> None:
+    seed = curve(SEED, host_s=0.0005)
+    world, steady = (World(GoodputPolicy(TIMED, seed), seed) for _ in range(2))
+    for number in range(400):
+        steady.round(16, 0.0, accepting("right", 16))
+        world.truth = replace(seed, host_s=30.0 if number % 40 == 39 else seed.host_s)
+        world.round(16, 0.0, accepting("right", 16))
+    assert lengths(world.rounds) == lengths(steady.rounds)
+
+
 def test_single_stalls_do_not_make_the_past_forgotten() -> None:
     observed, found = Observed(curve(SEED)), curve(SEED)
     for number in range(60):
@@ -458,34 +527,6 @@ def test_free_rows_of_a_plateau_are_filled_with_the_next_best_branches() -> None
 def test_watching_a_draft_that_was_cut() -> None:
     watched = Watched(Draft(as_ids([5, 6, 7]), source="a", match_len=2), 0)
     assert watched.follow([5]) == ([(1, True)], True)
-@pytest.mark.parametrize(("swept_s", "today_s"), [(0.0, 4.0), (4.0, 0.1)])
-def test_the_host_cost_is_that_of_today_too(swept_s: float, today_s: float) -> None:
-    """A second row costs 0.8, half of all drafts hold: with 4 s of host a round this pays, with next to nothing not."""
-    costs = published({1: 1.0, 2: 1.8}, 0)
-    swept, today = (fit_curve(costs, host_s=seconds) for seconds in (swept_s, today_s))
-
-    def late(options: Options) -> float:
-        rng = np.random.default_rng(0)
-        world = World(GoodputPolicy(options, swept), today)
-        for _ in range(600):
-            world.round(1, 0.0, accepting(str(rng.choice(["right", "wrong"])), 1))
-        return float(np.mean(lengths(world.rounds[300:])))
-
-    pays = today_s > 1
-    assert late(TIMED) > 0.8 if pays else late(TIMED) < 0.2
-    assert late(PLAN) < 0.2 if pays else late(PLAN) > 0.8, "without a clock it believes the sweep"
-
-
-def test_who_pauses_between_two_rounds_is_no_cost_of_drafts() -> None:
-    seed = curve(SEED, host_s=0.0005)
-    world, steady = (World(GoodputPolicy(TIMED, seed), seed) for _ in range(2))
-    for number in range(400):
-        steady.round(16, 0.0, accepting("right", 16))
-        world.truth = replace(seed, host_s=30.0 if number % 40 == 39 else seed.host_s)
-        world.round(16, 0.0, accepting("right", 16))
-    assert lengths(world.rounds) == lengths(steady.rounds)
-
-
     assert watched.follow([6]) == ([(2, True)], True)
     assert watched.follow([9, 7]) == ([(3, False)], False)
     whole = Watched(Draft(as_ids([5]), source="a"), 0)
