@@ -19,11 +19,12 @@ from surefoot.core.errors import ConfigError
 from surefoot.core.payoff import FREE, DraftCost
 from surefoot.core.types import EMPTY_DRAFT, Draft, Round, State, as_ids
 from surefoot.core.watched import Watched, survivals
+from surefoot.drafters.model.follower import UNSAID_COST
 from surefoot.lab.replay import NOTHING, Offer, Trace, plain_s, replay
 from surefoot.policies import goodput
 from surefoot.policies.goodput.ledger import FLOOR, Ledger
 from surefoot.policies.goodput.observed import DraftTime, Observed
-from surefoot.policies.goodput.policy import GoodputPolicy, Options
+from surefoot.policies.goodput.policy import GoodputPolicy, Options, unsaid_draft_ms
 from surefoot.testing.conformance import check_policy
 
 TIMED = Options(reproducible=False)
@@ -183,6 +184,36 @@ def test_the_floor_holds_without_a_clock_where_the_plan_is_true(
     for offered, _, act in script * repeats:
         world.round(offered, token_s, accepting(act, offered), per_token=True, tree=tree)
         assert world.keeps_the_floor()
+
+
+@pytest.mark.parametrize("act", ["wrong", "trap", "some"])
+@pytest.mark.parametrize("share", [0.1, 0.3, UNSAID_COST])
+def test_the_floor_holds_without_a_clock_where_nobody_said_what_a_draft_model_takes(share: float, act: str) -> None:
+    """It takes that share of a plain round for a token, and is believed to take half of one."""
+    truth = curve(SEED)
+    world = World(GoodputPolicy(Options(draft_ms=unsaid_draft_ms(UNSAID_COST, truth)), truth), truth)
+    for _ in range(1500):
+        world.round(16, share * truth.round_s(1, 0), accepting(act, 16), per_token=True)
+        assert world.keeps_the_floor()
+    assert any(each.drafted for each in world.rounds[750:]), "it goes on looking whether drafts hold by now"
+
+
+def test_a_draft_model_that_is_believed_to_be_dear_is_used_where_it_is_right() -> None:
+    seed = curve(SEED)
+    world = World(GoodputPolicy(Options(draft_ms=unsaid_draft_ms(UNSAID_COST, seed)), seed), seed)
+    for _ in range(300):
+        world.round(16, 0.1 * seed.round_s(1, 0), accepting("right", 16), per_token=True)
+    assert np.mean(lengths(world.rounds[50:])) > 1.5
+    assert world.on_s < 0.75 * world.off_s
+
+
+def test_a_draft_model_that_is_taken_to_be_free_breaks_the_floor() -> None:
+    """That the property is not true of itself: it would be asked for the longest draft each round."""
+    truth = curve(SEED)
+    world = World(GoodputPolicy(PLAN, truth), truth)
+    for _ in range(1500):
+        world.round(16, 0.3 * truth.round_s(1, 0), accepting("wrong", 16), per_token=True)
+    assert not world.keeps_the_floor()
 
 
 @pytest.mark.parametrize("options", [PLAN, TIMED], ids=["reproducible", "timed"])

@@ -100,12 +100,14 @@ class Needs:
     """What a drafter wants from the target: hidden states by name, and whether it proposes trees.
 
     history_only: whether its drafts depend on the tokens so far and on nothing else; where they also depend on how the
-    rounds fell (on what was proposed, or on scores), the text cannot be replayed round by round.
+    rounds fell (on what was proposed, or on scores), the text cannot be replayed round by round. token_cost: what a
+    drafted token is taken to cost where no clock may count, as a share of a plain round; 0 for a look-up.
     """
 
     taps: tuple[str, ...] = ()
     trees: bool = False
     history_only: bool = True
+    token_cost: float = 0.0
 
 
 class Drafter(Protocol):

@@ -244,18 +244,31 @@ class Model:
         drafter: Drafter = workshop.drafter(config.drafts.name, config.drafts.options)
         if around is not None:
             drafter = around(drafter)
-        chosen = self.policy(config)
-        policy: Policy = _build("policy", chosen, self.curve)
+        used = self._told_cost(config, drafter, workshop)
+        policy: Policy = _build("policy", used, self.curve)
         if drafter.needs.trees and not target.caps.can_tree:
             raise NotEligible(f"{config.drafts.name} drafts trees, which {target.caps.backend} cannot score here.")
-        if drafter.needs.trees and chosen.name in OF_CHAINS:
+        if drafter.needs.trees and used.name in OF_CHAINS:
             workshop.note(
-                f"{config.drafts.name} drafts trees, and the policy {chosen.name} counts a branch as if it were a "
+                f"{config.drafts.name} drafts trees, and the policy {used.name} counts a branch as if it were a "
                 "token further ahead; take --policy goodput, which weighs branches, or set branches = 1."
             )
         if config.draft_gap_s:
             drafter = Paused(drafter, config.draft_gap_s, time.sleep)
-        return Generation(self, config, ids, seed, workshop, drafter, policy, clock)
+        return Generation(self, config, ids, seed, workshop, drafter, policy, used, clock)
+
+    def _told_cost(self, config: Config, drafter: Drafter, workshop: TextWorkshop) -> Part:
+        """The policy that writes with this drafter, and a note where it has to assume what that takes."""
+        cost = drafter.needs.token_cost
+        asked = self.policy(config)
+        used = plans.told_cost(asked, cost, self.curve)
+        if used is not asked:
+            workshop.note(
+                f"{used.name} takes a token of the drafter {config.drafts.name} for {used.options['draft_ms']:.2g} ms, "
+                f"{cost:g} of a plain round; if it takes another time, say so with --policy {used.name} --set "
+                "policy.draft_ms=MS."
+            )
+        return used
 
     def encode(self, prompt: Prompt, *, tools: Sequence[Mapping[str, Any]] | None = None, raw: bool = False) -> Ids:
         """(n,) int32: the prompt as this model reads it; a text becomes the message of a user unless `raw`."""
@@ -336,7 +349,7 @@ class Generation:
     """One text being written. Holds changing state: iterate it once, for text, or call `steps` for rounds too.
 
     `rounds`, `ids` and `text` hold what was written so far, `finish` why it ended (None while it has not).
-    `notes` are what the drafter has to say to the user, `policy` is what chose the draft lengths.
+    `notes` are what there is to say to the user, `policy` is what chose the draft lengths, with its options in use.
     """
 
     def __init__(
@@ -348,6 +361,7 @@ class Generation:
         workshop: TextWorkshop,
         drafter: Drafter,
         policy: Policy,
+        chosen: Part,
         clock: Clock,
     ) -> None:
         self.prompt_ids = prompt
@@ -357,7 +371,7 @@ class Generation:
         self.finish: Finish | None = None
         self.seed = seed
         self.notes = workshop.notes
-        self.policy = model.policy(config)
+        self.policy = chosen
         self._workshop = workshop
         self._clock = clock
         self._walls: list[float] = []

@@ -40,7 +40,8 @@ class Union:
     def needs(self) -> Needs:
         needs = [member.drafter.needs for member in self.members]
         taps = dict.fromkeys(tap for each in needs for tap in each.taps)
-        return Needs(tuple(taps), any(each.trees for each in needs), history_only=False)
+        dearest = max((member.seat.cost for member in self.members), default=0.0)
+        return Needs(tuple(taps), any(each.trees for each in needs), history_only=False, token_cost=dearest)
 
     def begin(self, prompt: Ids, root: int, scores: Scores) -> None:
         """Forget everything, what the members gave in the text before included."""

@@ -22,6 +22,7 @@ from surefoot.engine.plans.plan import (
     SweepFacts,
     Workload,
     policy_in_use,
+    told_cost,
     weaker,
 )
 
@@ -47,5 +48,6 @@ __all__ = [
     "policy_in_use",
     "read",
     "save",
+    "told_cost",
     "weaker",
 ]

@@ -11,6 +11,7 @@ from surefoot.core.plateaus import highest_top
 from surefoot.core.types import RowClass
 from surefoot.engine.config import AUTO, WITHOUT_PLAN, Part
 from surefoot.engine.plans.owner import Owner
+from surefoot.policies.goodput.policy import unsaid_draft_ms
 
 SCHEMA = 2
 """Raised whenever the meaning of a field changes. A reader refuses what it does not know."""
@@ -140,3 +141,13 @@ def policy_in_use(asked: Part, curve: CostCurve | None, row_class: RowClass) -> 
         top = highest_top(curve)
         options = options if top is None else {"draft_len": top, **options}
     return Part(name, options)
+
+
+def told_cost(used: Part, token_cost: float, curve: CostCurve | None) -> Part:
+    """`used`, told what the drafter is taken to cost where it goes by no clock and nobody has said it.
+
+    Taken to be free, a draft model would be asked for the longest draft in every round, whatever became of it.
+    """
+    if not token_cost or used.name != GOODPUT or not used.options["reproducible"] or "draft_ms" in used.options:
+        return used
+    return Part(GOODPUT, {**used.options, "draft_ms": unsaid_draft_ms(token_cost, curve)})

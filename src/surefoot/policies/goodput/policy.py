@@ -68,7 +68,10 @@ class Options:
     )
     draft_ms: float = field(
         default=0.0,
-        metadata={"help": "what the drafter takes for a token, in milliseconds; unless reproducible, the clock tells"},
+        metadata={
+            "help": "what the drafter takes for a token, in milliseconds; unless reproducible, the clock tells; left "
+            "out where a model drafts: half a plain round"
+        },
     )
 
     def __post_init__(self) -> None:
@@ -280,6 +283,12 @@ class GoodputPolicy:
         self._plain_s = self._costs[0]
         self._scale = self._plain_s / (self._swept.lines[0].at(depth) + self._swept.host_s)
         self._worth_s = min(1.0, self._paid / self._got) * self._plain_s
+
+
+def unsaid_draft_ms(token_cost: float, curve: CostCurve | None) -> float:
+    """`draft_ms` where a token is taken to cost this share of a plain round at the deepest context that was swept."""
+    known = curve or _assumed()
+    return 1e3 * token_cost * known.round_s(1, known.depths[-1])
 
 
 def _assumed() -> CostCurve:
