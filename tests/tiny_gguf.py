@@ -23,18 +23,23 @@ _TEMPLATE = (
 
 def write(
     path: Path, family: str = "llama", *, context: int = 48, kind: str = "F32", layers: int = 2, seed: int = 0,
-    tensors: bool = True, shard_tensors: int = 0, width: int = 64, change: Callable[[Any], object] | None = None,
+    tensors: bool = True, shard_tensors: int = 0, empty_first: bool = False, width: int = 64,
+    change: Callable[[Any], object] | None = None,
 ) -> Path:  # fmt: skip
     """A model of `family` at `path`; its matrices are of the type `kind`. Without `tensors`, a vocabulary only.
 
     K-quants want a `width` of 256. `change` may have its own way with the writer's metadata.
 
-    With `shard_tensors`, shards of so many tensors, of which the first is given back. Its logits are spread about as
-    widely as those of a trained model.
+    With `shard_tensors`, shards of so many tensors, of which the first is given back; with `empty_first` it holds
+    metadata only, as llama-gguf-split --no-tensor-first-split writes it.
+
+    Its logits are spread about as widely as those of a trained model.
     """
     import gguf
 
-    writer: Any = gguf.GGUFWriter(path, _ARCHITECTURE.get(family, family), split_max_tensors=shard_tensors)
+    writer: Any = gguf.GGUFWriter(
+        path, _ARCHITECTURE.get(family, family), split_max_tensors=shard_tensors, small_first_shard=empty_first
+    )
     _add_sizes(writer, family, context, layers, width, 2 * width)
     n_vocab = add_vocabulary(writer, family)
     if change is not None:

@@ -142,6 +142,15 @@ def test_a_missing_shard(tmp_path: Path) -> None:
     assert_refused(generate(first), NOT_ELIGIBLE, "1 of them are not in", last.name)
 
 
+def test_a_shard_of_another_name(tmp_path: Path) -> None:
+    first = tiny_gguf.write(tmp_path / "tiny.gguf", shard_tensors=8)
+    link = tmp_path / "best.gguf"
+    link.symlink_to(first.name)
+    assert generate(link).code == 0
+    renamed = first.rename(tmp_path / "renamed.gguf")
+    assert_refused(generate(renamed), NOT_ELIGIBLE, "renamed.gguf is part 1 of 3", "ends in -00001-of-00003.gguf")
+
+
 def test_a_shard_that_is_cut_off(tmp_path: Path) -> None:
     first = tiny_gguf.write(tmp_path / "tiny.gguf", shard_tensors=5)
     last = sorted(tmp_path.glob("tiny-*.gguf"))[-1]

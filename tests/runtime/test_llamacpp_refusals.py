@@ -320,6 +320,31 @@ def test_defaults_read_under_a_wrong_layout_are_seen() -> None:
     assert not layouts.reads_defaults(params, older[1])
 
 
+def test_a_shard_of_another_name(tmp_path: Path) -> None:
+    tiny_gguf.write(tmp_path / "tiny.gguf", shard_tensors=8)
+    first, second, _ = sorted(tmp_path.glob("tiny-*.gguf"))
+    link = tmp_path / "best.gguf"
+    link.symlink_to(first)
+    renamed_first = tmp_path / "first.gguf"
+    renamed_first.write_bytes(first.read_bytes())
+    for file in (link, second, renamed_first):
+        words = (
+            "is not the first part of its model, or .* rename the parts back to names that end in -00001-of-00003.gguf"
+        )
+        refused(DamagedModel, words, lambda file=file: build(Options(), file))
+    words = "part 1 of 3 of a model, .* rename it back to a name that ends in -00001-of-00003.gguf"
+    refused(DamagedModel, words, lambda: run(renamed_first, tmp_path))
+
+
+def test_the_words_in_a_file_s_name_are_no_reason(tmp_path: Path) -> None:
+    folder = tmp_path / "allocations, corrupt, unsupported"
+    folder.mkdir()
+    first = tiny_gguf.write(folder / "mlock.gguf", shard_tensors=8)
+    sorted(folder.glob("mlock-*.gguf"))[-1].unlink()
+    with pytest.raises(TargetError, match=r"llama\.cpp cannot load .*No such file"):
+        build(Options(), first)
+
+
 @pytest.mark.parametrize("family", ["llama", "gemma3"])
 def test_a_missing_shard_is_named(family: str, tmp_path: Path) -> None:
     file = tiny_gguf.write(tmp_path / "tiny-00001-of-00002.gguf", family)

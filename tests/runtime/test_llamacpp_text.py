@@ -18,8 +18,12 @@ from same_text import check_equal, check_same_text
 import tiny_gguf
 from surefoot.core.errors import NotEligible
 from surefoot.core.sampling import Sampling
+from surefoot.engine import models
 from surefoot.engine.config import load_config
 from surefoot.engine.generator import Model, load
+from surefoot.engine.gguf_header import read_header
+from surefoot.engine.gguf_merge import merged_gguf
+from surefoot.engine.inspect import inspect
 from surefoot.lab.gates.writing import plain
 from surefoot.lab.vendor import open_vendor
 
@@ -56,6 +60,19 @@ def test_shards_write_what_the_single_file_writes(llama: Model, tmp_path: Path) 
     model = model_of(sorted(tmp_path.glob("tiny-*.gguf"))[1])
     assert model.path == first
     assert plain(model, model.encode(PROMPT), 30) == plain(llama, llama.encode(PROMPT), 30)
+
+
+def test_shards_of_which_the_first_holds_no_weights(llama: Model, tmp_path: Path) -> None:
+    tiny_gguf.write(tmp_path / "tiny.gguf", context=256, shard_tensors=8, empty_first=True)
+    shards = sorted(tmp_path.glob("tiny-*.gguf"))
+    assert [len(read_header(shard).tensors) for shard in shards] == [0, 8, 8, 5]
+    model = model_of(shards[2])
+    due = plain(llama, llama.encode(PROMPT), 30)
+    assert plain(model, model.encode(PROMPT), 30) == due
+    sizes = [inspect(str(path), tmp_path).facts.size for path in (shards[0], llama.path)]
+    assert len({size and size.value.parameters for size in sizes}) == 1
+    joined = model_of(merged_gguf(models.resolve(str(shards[0]), tmp_path), tmp_path))
+    assert plain(joined, joined.encode(PROMPT), 30) == due
 
 
 def test_the_vendor_runs_with_the_settings_of_the_target(llama: Model) -> None:

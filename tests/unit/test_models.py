@@ -61,6 +61,34 @@ def test_any_shard_names_the_whole_model(tmp_path: Path) -> None:
         assert resolve(str(shard), tmp_path) == ModelFiles(str(shard), shards[0], "gguf", shards)
 
 
+def parts(folder: Path, count: int = 3) -> tuple[Path, ...]:
+    """Shards as they are written: each says which it is."""
+    return tuple(
+        gguf_files.write(folder / f"m-{i:05}-of-{count:05}.gguf", split__no=i - 1, split__count=count)
+        for i in range(1, count + 1)
+    )
+
+
+def test_a_link_to_a_shard_names_the_model_that_it_lies_in(tmp_path: Path) -> None:
+    shards = parts(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    best, other = tmp_path / "elsewhere" / "best.gguf", tmp_path / "elsewhere" / "other.gguf"
+    best.symlink_to(Path("..") / shards[1].name)
+    other.symlink_to(best)
+    for link in (best, other):
+        files = resolve(str(link), tmp_path)
+        assert [path.resolve() for path in files.weights] == list(shards)
+        assert files.path.name == shards[0].name
+
+
+def test_links_that_are_called_shards_are_taken_as_they_are(tmp_path: Path) -> None:
+    """As the Hub's cache keeps them: what they lead to is called by its digest."""
+    shards = parts(tmp_path)
+    for i, shard in enumerate(shards):
+        shard.symlink_to(shard.rename(tmp_path / f"digest{i}"))
+    assert resolve(str(shards[2]), tmp_path) == ModelFiles(str(shards[2]), shards[0], "gguf", shards)
+
+
 def test_a_folder_with_safetensors(folder: Path) -> None:
     weights = safetensors(folder / "model.safetensors")
     assert resolve(str(folder), folder) == ModelFiles(str(folder), folder, "safetensors", (weights,))
@@ -128,6 +156,23 @@ def test_a_missing_shard_is_named(tmp_path: Path) -> None:
     assert "one of 3 parts" in message
     assert "m-00002-of-00003.gguf" in message
     assert "m-00001" not in message
+
+
+@pytest.mark.parametrize("own", [1, 2])
+@pytest.mark.parametrize("name", ["best.gguf", "m-00001-of-00001.gguf"])
+def test_a_shard_of_another_name_is_told_its_own(own: int, name: str, tmp_path: Path) -> None:
+    file = parts(tmp_path)[own - 1].rename(tmp_path / name)
+    message = refusal(file, tmp_path)
+    assert f"{file} is part {own} of 3 of a model, which its name does not say: rename it back" in message
+    assert f"-{own:05}-of-00003.gguf" in message
+
+
+def test_shards_of_each_others_names(tmp_path: Path) -> None:
+    first, second, _ = parts(tmp_path)
+    first.rename(tmp_path / "kept")
+    second.rename(first)
+    (tmp_path / "kept").rename(second)
+    assert "m-00001-of-00003.gguf is part 2 of 3" in refusal(first, tmp_path)
 
 
 def test_several_gguf_models_in_a_folder_are_listed(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Literal
 from surefoot.core.errors import ConfigError, DamagedModel
 from surefoot.engine import embedded, hub, safetensors_header
 from surefoot.engine.bounded import json_object
-from surefoot.engine.gguf_header import read_header
+from surefoot.engine.gguf_header import GgufHeader, read_header
 
 Format = Literal["safetensors", "openvino", "gguf"]
 
@@ -118,10 +118,30 @@ def _near(path: Path) -> str:
 def _gguf(name: str, path: Path) -> ModelFiles:
     if path.suffix.lower() != ".gguf":
         raise ConfigError(f"{path} is not a GGUF file, and weights in other formats are named by their folder")
-    shards = _shards(path)
-    for shard in shards:
-        read_header(shard)
+    shards = _shards(_as_shard(path))
+    for number, shard in enumerate(shards, 1):
+        _check_part(read_header(shard), number, len(shards))
     return ModelFiles(name, shards[0], "gguf", shards)
+
+
+def _as_shard(path: Path) -> Path:
+    """What a link of another name leads to where that is called a shard, since the others lie there; else `path`."""
+    place = path
+    while place.is_symlink() and _SHARD.fullmatch(place.name) is None:
+        place = place.parent / place.readlink()
+    return place if _SHARD.fullmatch(place.name) else path
+
+
+def _check_part(header: GgufHeader, number: int, count: int) -> None:
+    """Raises: DamagedModel for a part that is not the one, of as many, that its name says."""
+    own, parts = (header.metadata.get(f"split.{key}") for key in ("no", "count"))
+    if not (isinstance(own, int) and isinstance(parts, int)) or parts < 2:
+        return
+    if (own + 1, parts) != (number, count):
+        raise DamagedModel(
+            f"{header.path} is part {own + 1} of {parts} of a model, which its name does not say: rename it back to a "
+            f"name that ends in -{own + 1:05}-of-{parts:05}.gguf and begins as those of the other parts, beside them"
+        )
 
 
 def _shards(path: Path) -> tuple[Path, ...]:

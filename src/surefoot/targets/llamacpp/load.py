@@ -84,7 +84,7 @@ def load(options: Options, path: Path) -> LlamacppTarget:
 
 
 def _check_file(path: Path) -> None:
-    """Raises: DamagedModel when it is no GGUF file; NotEligible when it holds a vocabulary and no weights."""
+    """Raises: DamagedModel when it is no GGUF file."""
     try:
         with path.open("rb") as file:
             head = file.read(16)
@@ -92,14 +92,12 @@ def _check_file(path: Path) -> None:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
     if head[:4] != b"GGUF" or len(head) < 16:
         raise DamagedModel(f"{path} is not a GGUF file: it does not begin as one")
-    if int.from_bytes(head[8:16], "little") == 0:
-        raise NotEligible(f"{path} holds a vocabulary and no weights: give the file of the model itself")
 
 
 def _tensor_types(api: Api, path: Path) -> frozenset[str]:
-    """The types of the file's tensors, as llama.cpp names them when it reads a file's header.
+    """The types of the model's tensors in all its shards, as llama.cpp names them when it reads their headers.
 
-    Raises: DamagedModel for a claim that llama.cpp would not survive.
+    Raises: DamagedModel for a claim that llama.cpp would not survive; NotEligible where there are no weights.
     """
     address, lines = _load(api, path, {"vocab_only": 1})
     for claim, takes in _fatal_claims(Weights(api, address)):
@@ -108,7 +106,10 @@ def _tensor_types(api: Api, path: Path) -> frozenset[str]:
             "supported"
         )
     found = (re.search(r"- type +(\w+): +\d+ tensors", text) for text in lines)
-    return frozenset(match[1] for match in found if match)
+    kinds = frozenset(match[1] for match in found if match)
+    if not kinds:
+        raise NotEligible(f"{path} holds a vocabulary and no weights: give the file of the model itself")
+    return kinds
 
 
 def _fatal_claims(header: Weights) -> Iterator[tuple[str, str]]:
@@ -172,28 +173,41 @@ def _refusal(path: Path, lines: Sequence[str], missing: str) -> DamagedModel | N
     """The error for what llama.cpp says when it cannot load a file. missing: the memory that it was not let take."""
     told = [re.sub(r"^(\w+: |error loading model[\w ]*: )+", "", line) for line in lines]
     said = "; ".join(line for line in told if "failed to load model" not in line) or "it gives no reason"
+    about = _without_names(said, path)
     # Source of the words: load_tensors in src/llama-model.cpp, and the names of the buffers that ggml-cpu copies into.
-    if missing or re.search(r"unable to allocate (CPU_|AMX)", said):
+    if missing or re.search(r"unable to allocate (CPU_|AMX)", about):
         return TargetError(
             f"the weights of {path} that llama.cpp would rearrange do not fit into memory ({missing or said}): leave "
             "them in the file with repack off",
             backend="llamacpp",
             operation=_REARRANGE,
         )
-    if match := re.search(r"unknown model architecture: '([^']*)'", said):
+    if match := re.search(r"unknown model architecture: '([^']*)'", about):
         return NotEligible(
             f"llama.cpp does not know the architecture {match[1]} of {path}: install a newer binding, or use a model "
             "of another family"
         )
-    if re.search(r"alloc|out of memory|mmap failed|mlock", said):
+    if re.search(r"(invalid|illegal) split file", about):
+        return DamagedModel(
+            f"{path} is not the first part of its model, or its parts are not called what their headers say: give the "
+            "first, and rename the parts back to names that end in -00001-of-00003.gguf and so on"
+        )
+    if re.search(r"alloc|out of memory|mmap failed|mlock", about):
         return TargetError(f"{path} does not fit into memory ({said})", backend="llamacpp", operation="load")
     if re.search(
-        r"missing tensor|tensor .* not found|wrong (shape|number)|key not found|unknown pre-tokenizer|unsupported", said
+        r"missing tensor|tensor .* not found|wrong (shape|number)|key not found|unknown pre-tokenizer|unsupported",
+        about,
     ):
         return NotEligible(f"llama.cpp cannot run {path}: {said}")
-    if re.search(r"corrupt|incomplete|bounds|magic|invalid|wrong type|failed to read|read error|gguf", said):
+    if re.search(r"corrupt|incomplete|bounds|magic|invalid|wrong type|failed to read|read error", about):
         return DamagedModel(f"{path} is damaged or cut off ({said}): fetch it again")
     return TargetError(f"llama.cpp cannot load {path}: {said}", backend="llamacpp", operation="load")
+
+
+def _without_names(said: str, path: Path) -> str:
+    """The words without the names of the model's files, which may hold any."""
+    stem = re.sub(r"(-\d{5}-of-\d{5})?\.gguf$", "", str(path), flags=re.IGNORECASE)
+    return re.sub(re.escape(stem) + r"(-\d{5}-of-\d{5})?\.gguf", "", said, flags=re.IGNORECASE)
 
 
 def _check_kind(weights: Weights, path: Path) -> None:
