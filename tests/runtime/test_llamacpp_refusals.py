@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from surefoot.core.errors import ConfigError, DamagedModel, NotEligible, Surefoo
 from surefoot.engine.config import load_config
 from surefoot.engine.generator import load
 from surefoot.targets.llamacpp import Options, api, build, doors, layouts, memory
+from surefoot.targets.llamacpp.settings import choose
 
 pytest.importorskip("xllamacpp", reason="the llamacpp extra is not installed")
 
@@ -306,18 +308,57 @@ def test_a_binding_that_does_not_load(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_build_whose_structs_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doors.metadata, "version", lambda name: "2027.1.12999")
     refused(
-        NotEligible, "xllamacpp 2027.1.12999 is a version whose structs are not known", lambda: doors.open_door("auto")
+        NotEligible,
+        "xllamacpp 2027.1.12999 is a version whose structs are not known",
+        lambda: doors.open_door("xllamacpp"),
     )
 
 
-def test_defaults_read_under_a_wrong_layout_are_seen() -> None:
-    api = doors.open_door("xllamacpp")
-    api.library.llama_context_default_params.restype = api.context_params.type()
-    params = api.library.llama_context_default_params()
-    assert layouts.reads_defaults(params, api.context_params)
+def moved(layout: layouts.Layout, start: int, more: int) -> layouts.Layout:
+    """As if a field of so many bytes had come in at `start`."""
+    fields = {name: (first + more * (first >= start), width) for name, (first, width) in layout.fields.items()}
+    return layouts.Layout(layout.size + more, fields)
+
+
+@pytest.mark.parametrize("kind", ["model", "context"])
+def test_defaults_read_under_a_wrong_layout_are_seen(kind: str) -> None:
+    door = doors.open_door("xllamacpp")
+    asked = layouts.MODEL if kind == "model" else layouts.CONTEXT
+    layout = door.model_params if kind == "model" else door.context_params
+    make = getattr(door.library, f"llama_{kind}_default_params")
+    make.restype = layout.type()
+    params = make()
+    assert layouts.reads_defaults(params, layout, asked)
+    after = layout.fields["split_mode" if kind == "model" else "type_k"][0]
+    for wrong in (moved(layout, after, 4), moved(layout, after, -4), moved(layout, after, -8)):
+        assert not layouts.reads_defaults(params, wrong, asked)
+        field = f"{kind}_params"
+        words = r"xllamacpp .* has structs of another build than it says: pip install"
+        refused(NotEligible, words, lambda field=field, wrong=wrong: api.Api(replace(door, **{field: wrong})))
+
+
+def test_the_layout_of_an_older_build_is_seen() -> None:
+    door = doors.open_door("xllamacpp")
     older = layouts.of_build(11067)
     assert older is not None
-    assert not layouts.reads_defaults(params, older[1])
+    refused(NotEligible, "structs of another build", lambda: api.Api(replace(door, context_params=older[1])))
+
+
+@pytest.mark.parametrize(("kind", "field"), [("model", "use_extra_bufts"), ("context", "swa_full")])
+def test_a_parameter_that_a_binding_lacks_is_named(kind: str, field: str) -> None:
+    """Else the settings would say that it was used."""
+    door = doors.open_door("xllamacpp")
+    layout = door.model_params if kind == "model" else door.context_params
+    lacking = replace(layout, fields={name: place for name, place in layout.fields.items() if name != field})
+    words = rf"xllamacpp .* lacks {field}, a parameter that is set here: pip install"
+    refused(NotEligible, words, lambda: api.Api(replace(door, **{f"{kind}_params": lacking})))
+
+
+@pytest.mark.parametrize("kind", [layouts.MODEL, layouts.CONTEXT], ids=["model", "context"])
+def test_every_parameter_that_is_set_is_asked_for(kind: layouts.Asked, llama: Path) -> None:
+    chosen = choose(Options(), frozenset({"f32"}), on_cpu=True)
+    given = {*chosen.model_values(), "vocab_only", "progress_callback"}
+    assert set(kind.fields) == (given if kind is layouts.MODEL else set(chosen.context_values(64)))
 
 
 def test_a_shard_of_another_name(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from surefoot.core.errors import NotEligible
 from surefoot.targets.llamacpp.doors import INSTALL, Door, open_door
-from surefoot.targets.llamacpp.layouts import put, reads_defaults
+from surefoot.targets.llamacpp.layouts import CONTEXT, MODEL, lacking, put, reads_defaults
 
 WARN, ERROR = 3, 4
 """Levels of log lines. Source: enum ggml_log_level in ggml/include/ggml.h."""
@@ -92,13 +92,24 @@ class Api:
             self.fn.llama_init_from_model.argtypes = (c_void_p, self._context_type)
         except AttributeError as error:
             raise NotEligible(f"{door.name} {door.version} lacks a function used here ({error}): {INSTALL}") from error
-        if not reads_defaults(self.fn.llama_context_default_params(), door.context_params):
-            raise NotEligible(f"{door.name} {door.version} has structs of another build than it says: {INSTALL}")
+        self._check_structs()
         self._listening, self._lines, self._level = threading.Lock(), list[tuple[int, str]](), 0
         self._hears = False
         self._callback = _LogCallback(self._hear)
         self.fn.llama_backend_init()
         self.fn.llama_log_set(self._callback, None)
+
+    def _check_structs(self) -> None:
+        """Raises: NotEligible where a struct lacks a field that is set, or lies otherwise than the binding says."""
+        name = f"{self.door.name} {self.door.version}"
+        for layout, asked, defaults in (
+            (self.door.model_params, MODEL, self.fn.llama_model_default_params),
+            (self.door.context_params, CONTEXT, self.fn.llama_context_default_params),
+        ):
+            if missing := lacking(layout, asked):
+                raise NotEligible(f"{name} lacks {missing[0]}, a parameter that is set here: {INSTALL}")
+            if not reads_defaults(defaults(), layout, asked):
+                raise NotEligible(f"{name} has structs of another build than it says: {INSTALL}")
 
     def load_model(self, path: str, values: Mapping[str, int], fits: Callable[[], bool] = lambda: True) -> int | None:
         """The address of a loaded model; None when it cannot be loaded.

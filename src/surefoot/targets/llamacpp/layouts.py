@@ -25,13 +25,23 @@ class Layout:
         return type("Params", (ctypes.Structure,), {"_fields_": [("words", ctypes.c_uint64 * words)]})
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a struct must have to be used: fields that are set, by name, and what llama.cpp itself puts into fields.
+
+    A layout under which the defaults read otherwise is wrong.
+    """
+
+    fields: Sequence[str]
+    defaults: Mapping[str, int]
+
+
 def put(params: ctypes.Structure, layout: Layout, values: Mapping[str, int]) -> None:
-    """Set whole numbers and booleans; a field that this build does not have is left out."""
+    """Set whole numbers and booleans."""
     view = _bytes(params)
     for name, value in values.items():
-        if name in layout.fields:
-            first, width = layout.fields[name]
-            view[first : first + width] = list(int(value).to_bytes(width, "little", signed=value < 0))
+        first, width = layout.fields[name]
+        view[first : first + width] = list(int(value).to_bytes(width, "little", signed=value < 0))
 
 
 def get(params: ctypes.Structure, layout: Layout, name: str) -> int:
@@ -75,7 +85,8 @@ def _each(width: int, names: str) -> Sequence[str]:
     return [f"{name}:{width}" for name in names.split()]
 
 
-# Source: include/llama.h of llama.cpp at builds 11067, 11413, 11548 and 11739.
+# Source: include/llama.h of llama.cpp at builds 11067, 11413, 11548 and 11739. Those between two that are equal are taken
+# on trust, and their defaults are read.
 _MODEL = _laid_out(
     *_each(8, "devices tensor_buft_overrides"),
     *_each(4, "n_gpu_layers split_mode load_mode lazy_mode main_gpu"),
@@ -101,12 +112,28 @@ def _context(*new: str) -> Layout:
 
 _BUILDS = (((11067, 11413), _context()), ((11548, 11739), _context("moe_cache_size:8")))
 
-_DEFAULTS = {
-    "n_ctx": 512, "n_batch": 2048, "n_ubatch": 512, "n_seq_max": 1, "rope_scaling_type": -1, "pooling_type": -1,
-    "attention_type": -1, "flash_attn_type": -1, "type_k": 1, "type_v": 1, "embeddings": 0, "offload_kqv": 1,
-    "no_perf": 1, "op_offload": 1, "swa_full": 1, "kv_unified": 0,
-}  # fmt: skip
-"""Source: llama_context_default_params in src/llama-context.cpp. A layout under which they read otherwise is wrong."""
+MODEL = Asked(
+    ("n_gpu_layers", "progress_callback", "vocab_only", "use_extra_bufts"),
+    {
+        "devices": 0, "tensor_buft_overrides": 0, "n_gpu_layers": -1, "split_mode": 1, "main_gpu": 0, "tensor_split": 0,
+        "progress_callback": 0, "progress_callback_user_data": 0, "kv_overrides": 0, "vocab_only": 0,
+        "check_tensors": 0, "use_extra_bufts": 1, "no_host": 0, "no_alloc": 0,
+    },
+)  # fmt: skip
+"""Source: llama_model_default_params in src/llama-model.cpp, read from build 11549."""
+
+CONTEXT = Asked(
+    (
+        "n_ctx", "n_batch", "n_ubatch", "n_seq_max", "n_outputs_max", "pooling_type", "n_threads", "n_threads_batch",
+        "flash_attn_type", "type_k", "type_v", "swa_full", "kv_unified", "no_perf",
+    ),
+    {
+        "n_ctx": 512, "n_batch": 2048, "n_ubatch": 512, "n_seq_max": 1, "rope_scaling_type": -1, "pooling_type": -1,
+        "attention_type": -1, "flash_attn_type": -1, "type_k": 1, "type_v": 1, "embeddings": 0, "offload_kqv": 1,
+        "no_perf": 1, "op_offload": 1, "swa_full": 1, "kv_unified": 0,
+    },
+)  # fmt: skip
+"""Source: llama_context_default_params in src/llama-context.cpp."""
 
 
 def of_build(build: int) -> tuple[Layout, Layout] | None:
@@ -115,6 +142,11 @@ def of_build(build: int) -> tuple[Layout, Layout] | None:
     return None if found is None else (_MODEL, found)
 
 
-def reads_defaults(params: ctypes.Structure, layout: Layout) -> bool:
-    """Whether freshly made context parameters hold, under this layout, what llama.cpp puts into them."""
-    return all(get(params, layout, name) == value for name, value in _DEFAULTS.items() if name in layout.fields)
+def lacking(layout: Layout, asked: Asked) -> list[str]:
+    """Fields that are set here and that this build does not have."""
+    return [name for name in asked.fields if name not in layout.fields]
+
+
+def reads_defaults(params: ctypes.Structure, layout: Layout, asked: Asked) -> bool:
+    """Whether freshly made parameters hold, under this layout, what llama.cpp puts into them."""
+    return all(get(params, layout, name) == value for name, value in asked.defaults.items() if name in layout.fields)
