@@ -155,9 +155,13 @@ class Api:
             self._lines.append((self._level, text.decode(errors="replace").strip()))
 
 
+_OPENING = threading.Lock()
+
+
 def open_api(binding: str) -> Api:
     """llama.cpp through the binding, or the first one that opens."""
-    return _once(open_door(binding).name)
+    with _OPENING:  # a cache alone would let two threads make two, of which one is dropped with its callback
+        return _once(open_door(binding).name)
 
 
 @cache
