@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from cli_run import Done, assert_one_sentence, start, wait
 
+import tiny_gguf
+
 HF = ("--runtime", "hf")
 ENDLESS = ("-p", "x", "--max-tokens", "4000", "--drafts", "off", "--logit-bias", "257=-inf")
 
@@ -82,6 +84,17 @@ def test_while_it_starts(tiny: Path, event: str, word: str) -> None:
 def test_before_the_first_token(tiny: Path, place: tuple[str, str, str]) -> None:
     """The first prefill and extend of a process are those of the trial that a loaded model has to pass."""
     done = wait(start(["-c", AT_A_CALL, *place, "generate", str(tiny), *HF, *ENDLESS]))
+    assert_interrupted(done)
+    assert done.out == ""
+
+
+@pytest.mark.parametrize("callback", ["_note", "_goes_on"])
+def test_while_llama_cpp_loads(callback: str, tmp_path: Path) -> None:
+    """In the callbacks that llama.cpp calls with a line of its log, and with how far it is."""
+    pytest.importorskip("xllamacpp", reason="the llamacpp extra is not installed")
+    place = ("surefoot.targets.llamacpp.api", "Api", callback)
+    file = tiny_gguf.write(tmp_path / "tiny.gguf", context=64)
+    done = wait(start(["-c", AT_A_CALL, *place, "generate", str(file), "--runtime", "llamacpp", *ENDLESS]))
     assert_interrupted(done)
     assert done.out == ""
 

@@ -1,17 +1,22 @@
-"""What may happen while llama.cpp loads a model or takes a cache: other threads."""
+"""What may happen while llama.cpp loads a model or takes a cache: Ctrl-C, and other threads."""
 
 from __future__ import annotations
 
 import functools
+import os
+import signal
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tiny_gguf
 from surefoot.targets.llamacpp import Options, api, build
+from surefoot.targets.llamacpp import load as loading
 
 pytest.importorskip("xllamacpp", reason="the llamacpp extra is not installed")
 
@@ -19,6 +24,53 @@ pytest.importorskip("xllamacpp", reason="the llamacpp extra is not installed")
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_gguf.write(tmp_path_factory.mktemp("gguf") / "llama.gguf", context=64)
+
+
+def raised(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def pressed(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Ctrl-C at the first call, and the call all the same."""
+    left = [1]
+
+    def call(*given: Any) -> Any:
+        if left:
+            left.clear()
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(*given)
+
+    return call
+
+
+@pytest.mark.parametrize("place", ["log", "progress"])
+@pytest.mark.parametrize("how", ["raised", "pressed"])
+def test_an_interrupt_in_a_callback_comes_out_of_loading(
+    place: str, how: str, llama: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    owner: Any = api.open_api("auto") if place == "log" else loading
+    name = "_note" if place == "log" else "shortage"
+    monkeypatch.setattr(owner, name, raised if how == "raised" else pressed(getattr(owner, name)))
+    with pytest.raises(KeyboardInterrupt):
+        build(Options(threads=1), llama)
+    monkeypatch.undo()
+    assert build(Options(threads=1), llama).open().prefill(np.zeros(2, np.int32)).rows == 1
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("how", [raised, pressed])
+def test_a_cache_is_freed_that_was_interrupted(how: Any, llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = build(Options(threads=1), llama)
+    held = target.open()
+    library, freed = target.weights.api, list[int]()
+    free = library.fn.llama_free
+    monkeypatch.setattr(library.fn, "llama_free", lambda address: freed.append(address) or free(address))
+    monkeypatch.setattr(library, "_note", raised if how is raised else pressed(library._note))
+    with pytest.raises(KeyboardInterrupt):
+        target.open()
+    assert len(freed) == 1
+    monkeypatch.undo()
+    assert {session.prefill(np.zeros(2, np.int32)).rows for session in (held, target.open())} == {1}
 
 
 def test_threads_that_open_a_library_at_once_get_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import os
 import threading
@@ -95,6 +96,7 @@ class Api:
         self._check_structs()
         self._listening, self._lines, self._level = threading.Lock(), list[tuple[int, str]](), 0
         self._hears = False
+        self._failures: list[BaseException] = []  # of callbacks and signal handlers, in the call that runs
         self._callback = _LogCallback(self._hear)
         self.fn.llama_backend_init()
         self.fn.llama_log_set(self._callback, None)
@@ -115,20 +117,27 @@ class Api:
         """The address of a loaded model; None when it cannot be loaded.
 
         `fits` is asked before weights are read, when llama.cpp has said how large its buffers are; False ends it there.
+        Raises: what `fits` raises, or a signal handler: Ctrl-C ends the loading.
         """
-        asked = _ProgressCallback(lambda progress, _: progress > 0 or fits())
+        asked = _ProgressCallback(lambda progress, _: self._goes_on(progress, fits))
         params = self.fn.llama_model_default_params()
-        address_of_asked = ctypes.cast(asked, c_void_p).value or 0
-        put(params, self.door.model_params, {**values, "progress_callback": address_of_asked})
-        address: int | None = self.fn.llama_model_load_from_file(os.fsencode(path), params)
-        return address
+
+        def load() -> int | None:
+            address_of_asked = ctypes.cast(asked, c_void_p).value or 0
+            put(params, self.door.model_params, {**values, "progress_callback": address_of_asked})
+            address: int | None = self.fn.llama_model_load_from_file(os.fsencode(path), params)
+            return address
+
+        return self._made(load, self.fn.llama_model_free)
 
     def new_context(self, model: int, values: Mapping[str, int]) -> int | None:
-        """The address of a new context over the model; None when it cannot be made."""
+        """The address of a new context over the model; None when it cannot be made.
+
+        Raises: what a signal handler raises meanwhile.
+        """
         params = self.fn.llama_context_default_params()
         put(params, self.door.context_params, values)
-        address: int | None = self.fn.llama_init_from_model(model, params)
-        return address
+        return self._made(lambda: self.fn.llama_init_from_model(model, params), self.fn.llama_free)
 
     def metadata(self, model: int, key: str) -> str | None:
         """A value of the file's metadata as text; None where it has none."""
@@ -148,11 +157,64 @@ class Api:
             finally:
                 self._hears = False
 
+    def _made(self, make: Callable[[], int | None], free: Callable[[int], object]) -> int | None:
+        """The address of what llama.cpp makes, by a thread of its own while this one waits.
+
+        Python runs signal handlers in the main thread, and there before the next line of Python, which would be the
+        first of a callback: what they raise would be lost on its way through llama.cpp.
+        """
+        made: list[int | None] = []
+        failures = self._failures = []
+        ended = threading.Lock()
+        ended.acquire()
+
+        def run() -> None:
+            address = None
+            try:
+                address = make()
+            except BaseException as error:
+                failures.append(error)
+            made.append(address)
+            ended.release()
+
+        try:
+            _thread.start_new_thread(run, ())  # not threading's own, which an interrupt may leave half started
+        except RuntimeError:
+            raise  # there are no more threads
+        except BaseException as error:  # what a signal handler raises, as that of Ctrl-C
+            failures.append(error)
+        while True:
+            try:
+                while not made:
+                    ended.acquire()
+                break
+            except BaseException as error:
+                failures.append(error)
+        address = made[0]
+        if failures:
+            if address is not None:
+                free(address)
+            raise failures[0]
+        return address
+
+    def _goes_on(self, progress: float, fits: Callable[[], bool]) -> bool:
+        try:
+            return not self._failures and (progress > 0 or fits())
+        except BaseException as error:  # ctypes would print and drop it
+            self._failures.append(error)
+            return False
+
     def _hear(self, level: int, text: bytes, _: object) -> None:
-        if self._hears:
-            # Level 5 goes on with the line before.
-            self._level = self._level if level == 5 else level
-            self._lines.append((self._level, text.decode(errors="replace").strip()))
+        try:
+            if self._hears:
+                self._note(level, text)
+        except BaseException as error:  # ctypes would print and drop it
+            self._failures.append(error)
+
+    def _note(self, level: int, text: bytes) -> None:
+        # Level 5 goes on with the line before.
+        self._level = self._level if level == 5 else level
+        self._lines.append((self._level, text.decode(errors="replace").strip()))
 
 
 _OPENING = threading.Lock()
