@@ -1,4 +1,4 @@
-"""What may happen while llama.cpp loads a model or takes a cache: Ctrl-C, and other threads."""
+"""What may happen while llama.cpp loads a model or takes a cache: Ctrl-C, other threads, no memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import tiny_gguf
-from surefoot.targets.llamacpp import Options, api, build
+from surefoot.core.errors import TargetError
+from surefoot.targets.llamacpp import Options, api, build, memory
 from surefoot.targets.llamacpp import load as loading
 
 pytest.importorskip("xllamacpp", reason="the llamacpp extra is not installed")
@@ -98,3 +99,13 @@ def test_threads_that_load_at_once_share_the_library(llama: Path) -> None:
         one, two = pool.map(lambda _: build(Options(threads=1), llama), range(2))
     assert one.weights.api is two.weights.api
     assert one.weights.address != two.weights.address
+
+
+def test_each_further_cache_has_to_fit(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = build(Options(threads=1), llama)
+    first = target.open()
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
+    with pytest.raises(TargetError, match=r"a cache of 112 tokens needs .* are free: give a smaller ctx_size"):
+        target.open()
+    first.close()
+    target.open()  # on the cache of the closed one

@@ -176,13 +176,6 @@ def test_weights_that_stay_in_the_file_need_no_memory(tmp_path: Path, monkeypatc
     assert build(Options(threads=1, repack="on"), file).caps.settings["repack"] == "on"
 
 
-def test_free_memory_is_what_the_system_says(tmp_path: Path) -> None:
-    info = tmp_path / "meminfo"
-    info.write_text("MemTotal: 9 kB\nMemAvailable:   2048 kB\n", encoding="ascii")
-    assert memory.available_bytes(info) == 2 * 2**20
-    assert memory.available_bytes(tmp_path / "none") is None
-
-
 @pytest.mark.parametrize("architecture", ["mamba", "jamba", "lfm2"])
 def test_a_recurrent_state(architecture: str, tmp_path: Path) -> None:
     file = recurrent(tmp_path / "tiny.gguf", architecture)

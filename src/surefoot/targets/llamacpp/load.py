@@ -17,7 +17,7 @@ from surefoot.core.types import Caps
 from surefoot.targets import large_pages
 from surefoot.targets.llamacpp.api import ERROR, Api, open_api
 from surefoot.targets.llamacpp.exactness import row_class
-from surefoot.targets.llamacpp.memory import check_memory, shortage
+from surefoot.targets.llamacpp.memory import cache_bytes, shortage
 from surefoot.targets.llamacpp.runtime import Weights
 from surefoot.targets.llamacpp.session import FINAL
 from surefoot.targets.llamacpp.settings import DEFAULT_LENGTH, MAX_ROWS, Chosen, check_options, choose
@@ -56,7 +56,6 @@ def load(options: Options, path: Path) -> LlamacppTarget:
     _check_kind(weights, path)
     max_length = _max_length(options, weights, path)
     values = chosen.context_values(max_length)
-    check_memory(weights, values["n_ctx"], chosen)
     features = _features(api)
     caps = Caps(
         backend="llamacpp",
@@ -78,7 +77,7 @@ def load(options: Options, path: Path) -> LlamacppTarget:
         ),
         settings=_settings(api, chosen, features, values["n_ubatch"]),
     )
-    target = LlamacppTarget(weights, caps, values, chosen.min_rows)
+    target = LlamacppTarget(weights, caps, values, chosen.min_rows, cache_bytes(weights, values["n_ctx"], chosen))
     _try_out(target, path)
     return target
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 
 from surefoot.core.errors import TargetError
 from surefoot.targets.llamacpp.runtime import Weights
 from surefoot.targets.llamacpp.settings import CACHE_TYPES, Chosen
 
+_GROUPS = {
+    "": ("sys/fs/cgroup", "memory.max", "memory.current", ""),
+    "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+}
+"""By what /proc/self/cgroup calls a tree of control groups, nothing in version 2: where it lies, the names of its limit
+and of what is taken, and what stands before the totals of memory.stat.
+Source: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst."""
 
-def check_memory(weights: Weights, tokens: int, chosen: Chosen) -> None:
-    """Raises: TargetError when one cache needs more memory than there is; nothing where the system does not say."""
-    needed, free = cache_bytes(weights, tokens, chosen), available_bytes()
+
+def check_memory(needed: int, tokens: int) -> None:
+    """Raises: TargetError when a cache of `needed` bytes is more than there is; nothing where no system says that."""
+    free = available_bytes()
     if free is not None and needed > free:
         raise TargetError(
             f"a cache of {tokens} tokens needs {_told(needed)} and {_told(free)} are free: give a smaller ctx_size",
@@ -45,14 +53,53 @@ def cache_bytes(weights: Weights, tokens: int, chosen: Chosen) -> int:
     return int(tokens * weights.number("n_layer") * weights.number("n_head_kv") * a_head)
 
 
-def available_bytes(meminfo: Path = Path("/proc/meminfo")) -> int | None:
-    """Memory that can be taken without swapping; None where the system does not say."""
+def available_bytes(system: Path = Path("/")) -> int | None:
+    """Memory that can be taken without swapping and without passing a container's limit; None where nothing says it."""
+    return min((*_free_in_machine(system), *_free_in_groups(system)), default=None)
+
+
+def _free_in_machine(system: Path) -> Iterator[int]:
+    yield from _numbers(system / "proc/meminfo", {"MemAvailable:"}, 1024)
+
+
+def _free_in_groups(system: Path) -> Iterator[int]:
+    """What each control group of this process has left, and each that it lies in, up to the topmost that is seen.
+
+    In a container the topmost is often its own, though the group's name is that outside.
+    """
+    for line in _lines(system / "proc/self/cgroup"):
+        _, controllers, group = line.split(":", 2)
+        for controller in controllers.split(","):
+            if controller in _GROUPS:
+                root, *names = _GROUPS[controller]
+                steps = [step for step in group.split("/") if step]
+                for depth in range(len(steps) + 1):
+                    yield from _free_in_group(system.joinpath(root, *steps[:depth]), *names)
+
+
+def _free_in_group(folder: Path, limit: str, taken: str, total: str) -> Iterator[int]:
+    """Nothing for a group without a limit. Files that the system keeps in memory count as free: it drops them first."""
+    said = [_lines(folder / name) for name in (limit, taken)]
+    if all(lines and lines[0].isdecimal() for lines in said):
+        most, now = (int(lines[0]) for lines in said)
+        kept = sum(_numbers(folder / "memory.stat", {f"{total}active_file", f"{total}inactive_file"}, 1))
+        yield max(0, most - now + kept)
+
+
+def _numbers(path: Path, names: Set[str], unit_bytes: int) -> Iterator[int]:
+    """The numbers of lines that begin with one of these names, in bytes."""
+    for words in map(str.split, _lines(path)):
+        if words[0] in names:
+            yield int(words[1]) * unit_bytes
+
+
+def _lines(path: Path) -> list[str]:
+    """The lines that are not blank; none where there is no such file."""
     try:
-        lines = meminfo.read_text("ascii").splitlines()
+        lines = path.read_text("utf-8", "replace").splitlines()
     except OSError:
-        return None
-    found = [line.split() for line in lines if line.startswith("MemAvailable:")]
-    return int(found[0][1]) * 1024 if found else None
+        return []
+    return [line.strip() for line in lines if line.strip()]
 
 
 def _told(n_bytes: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from surefoot.core.errors import NotEligible, TargetError
 from surefoot.core.types import Caps
+from surefoot.targets.llamacpp.memory import check_memory
 from surefoot.targets.llamacpp.runtime import Context, Weights
 from surefoot.targets.llamacpp.session import LlamacppSession
 
@@ -19,10 +20,12 @@ class LlamacppTarget:
     it; and memory is taken for the sessions there are.
     """
 
-    def __init__(self, weights: Weights, caps: Caps, settings: Mapping[str, int], min_rows: int) -> None:
-        """`settings` are those of a context; a block computes `min_rows` rows at least."""
+    def __init__(
+        self, weights: Weights, caps: Caps, settings: Mapping[str, int], min_rows: int, cache_bytes: int
+    ) -> None:
+        """`settings` are those of a context, with a cache of `cache_bytes`; a block has `min_rows` rows at least."""
         self.weights, self._caps = weights, caps
-        self._settings, self._min_rows = settings, min_rows
+        self._settings, self._min_rows, self._cache_bytes = settings, min_rows, cache_bytes
         self._chunk = settings["n_ubatch"]
         self._lock = threading.Lock()
         self._idle: Context | None = None
@@ -48,6 +51,8 @@ class LlamacppTarget:
 
     def _new(self) -> Context:
         with self.weights.api.listening() as lines:
+            # Here, so that of two threads the second sees what the first has taken.
+            check_memory(self._cache_bytes, self._settings["n_ctx"])
             try:
                 return Context(self.weights, self._settings, self._chunk)
             except RuntimeError as error:
