@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import threading
 import tracemalloc
 import weakref
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -87,6 +89,28 @@ def test_sessions_share_the_weights_and_nothing_else(models: Path) -> None:
     three = target.open()
     assert np.array_equal(three.prefill(ids).logits(0), due)
     assert two.length == 90
+
+
+def test_two_threads_write_at_once_what_each_writes_alone(models: Path) -> None:
+    target = make(models, threads=2)
+    prompts = [random_ids(30, seed) for seed in range(2)]
+
+    def written(ids: np.ndarray, start: threading.Barrier) -> list[int]:
+        session = target.open()
+        start.wait()
+        scores, found = session.prefill(ids), list[int]()
+        for _ in range(150):
+            found.append(int(scores.argmax()[0]))
+            scores = session.extend(as_ids([found[-1]]))
+            session.commit(1)
+        session.close()
+        return found
+
+    alone = [written(ids, threading.Barrier(1)) for ids in prompts]
+    assert alone[0] != alone[1]
+    together = threading.Barrier(2)
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(written, prompts, [together] * 2)) == alone
 
 
 def test_views_of_logits_are_read_only_and_are_not_copied(models: Path) -> None:
