@@ -1,10 +1,12 @@
-"""What may happen while llama.cpp loads a model or takes a cache: Ctrl-C, other threads, no memory."""
+"""What may come in between while llama.cpp loads or computes: Ctrl-C, threads, full memory, a fork, the end."""
 
 from __future__ import annotations
 
 import functools
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +22,8 @@ from surefoot.targets.llamacpp import Options, api, build, memory
 from surefoot.targets.llamacpp import load as loading
 
 pytest.importorskip("xllamacpp", reason="the llamacpp extra is not installed")
+PATIENCE_S = 300
+"""Only to end a hang; nothing is judged by it."""
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +90,8 @@ def test_threads_that_open_a_library_at_once_get_the_same(monkeypatch: pytest.Mo
                 second.set()
             second.wait(0.2)
 
+        def check_process(self, operation: str) -> None: ...
+
     monkeypatch.setattr(api, "Api", Slow)
     monkeypatch.setattr(api, "_once", functools.cache(api._once.__wrapped__))
     with ThreadPoolExecutor(2) as pool:
@@ -109,3 +115,69 @@ def test_each_further_cache_has_to_fit(llama: Path, monkeypatch: pytest.MonkeyPa
         target.open()
     first.close()
     target.open()  # on the cache of the closed one
+
+
+FORKED = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from surefoot.core.errors import TargetError
+from surefoot.targets.llamacpp import Options, build
+path, ids = Path(sys.argv[1]), np.zeros(2, np.int32)
+target = build(Options(threads=2), path)
+session = target.open()
+session.prefill(ids)
+child = os.fork()
+if child == 0:
+    for use in (lambda: session.extend(ids), target.open, lambda: build(Options(threads=2), path)):
+        try:
+            print("not refused", use())
+        except TargetError as error:
+            print(error)
+    sys.stdout.flush()
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), session.extend(ids).rows)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes are started and not forked")
+def test_a_forked_process_is_refused_and_hangs_nowhere(llama: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED, str(llama)], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
+    *told, last = done.stdout.splitlines()
+    assert len(told) == 3
+    for line in told:
+        assert "forked from one that had loaded llama.cpp" in line, line
+        assert "load the model after the fork only, or start processes with" in line, line
+    assert told[0].startswith("llama.cpp failed in extend of 2 tokens behind 2: ")
+    assert last == "7 2"
+
+
+ENDING = """
+import sys, threading
+from pathlib import Path
+import numpy as np
+from surefoot.targets.llamacpp import Options, build
+target = build(Options(threads=int(sys.argv[2])), Path(sys.argv[1]))
+begun = threading.Semaphore(0)
+def work():
+    session = target.open()
+    while True:
+        begun.release()
+        session.prefill(np.arange(400, dtype=np.int32) % 300)
+        session.reset(0)
+threading.Thread(target=work, daemon=True).start()
+for _ in range(3):
+    begun.acquire()
+print("end")
+"""
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_a_process_ends_well_while_a_daemon_thread_computes(threads: str, tmp_path: Path) -> None:
+    file = tiny_gguf.write(tmp_path / "tiny.gguf", width=512, layers=4, context=600)
+    command = [sys.executable, "-c", ENDING, str(file), threads]
+    for _ in range(3):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")

@@ -12,7 +12,7 @@ from ctypes import c_bool, c_char_p, c_float, c_int32, c_size_t, c_uint32, c_voi
 from functools import cache
 from typing import Any
 
-from surefoot.core.errors import NotEligible
+from surefoot.core.errors import NotEligible, TargetError
 from surefoot.targets.llamacpp.doors import INSTALL, Door, open_door
 from surefoot.targets.llamacpp.layouts import CONTEXT, MODEL, lacking, put, reads_defaults
 
@@ -75,6 +75,16 @@ _PROTOTYPES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
 }
 
 
+_FORKED = (
+    "this process was forked from one that had loaded llama.cpp, whose threads are not here: load the model after the "
+    "fork only, or start processes with multiprocessing's method spawn"
+)
+
+
+def _refuse_in_a_child(context: int, batch: Batch) -> int:
+    raise RuntimeError(_FORKED)
+
+
 class Api:
     """llama.cpp, loaded. Holds changing state: who listens to its log."""
 
@@ -100,6 +110,14 @@ class Api:
         self._callback = _LogCallback(self._hear)
         self.fn.llama_backend_init()
         self.fn.llama_log_set(self._callback, None)
+        self.forked = False
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._in_a_child)
+
+    def check_process(self, operation: str) -> None:
+        """Raises: TargetError in a process that was forked from the one that loaded llama.cpp."""
+        if self.forked:
+            raise TargetError(_FORKED, backend="llamacpp", operation=operation)
 
     def _check_structs(self) -> None:
         """Raises: NotEligible where a struct lacks a field that is set, or lies otherwise than the binding says."""
@@ -156,6 +174,11 @@ class Api:
                 yield self._lines
             finally:
                 self._hears = False
+
+    def _in_a_child(self) -> None:
+        """From here on nothing is computed: a forward would wait for threads that fork did not copy."""
+        self.forked = True
+        vars(self.fn).update(llama_decode=_refuse_in_a_child)  # asked nowhere else, so that no forward pays for it
 
     def _made(self, make: Callable[[], int | None], free: Callable[[int], object]) -> int | None:
         """The address of what llama.cpp makes, by a thread of its own while this one waits.
@@ -223,7 +246,9 @@ _OPENING = threading.Lock()
 def open_api(binding: str) -> Api:
     """llama.cpp through the binding, or the first one that opens."""
     with _OPENING:  # a cache alone would let two threads make two, of which one is dropped with its callback
-        return _once(open_door(binding).name)
+        api = _once(open_door(binding).name)
+    api.check_process("load")
+    return api
 
 
 @cache

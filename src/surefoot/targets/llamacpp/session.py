@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -40,6 +41,7 @@ class LlamacppSession:
         # The cache holds no row from this position on. Set before a forward, so that it is true whatever becomes of it.
         self._written = 0
         self._closed = False
+        self.running = threading.RLock()  # held during a forward; of one thread, which an interrupt does not lock out
         self.turn = 0
 
     @property
@@ -123,15 +125,16 @@ class LlamacppSession:
         """
         self.turn += 1
         try:
-            if self._written > start:
-                self._cut(start)
-            self._written = start + len(ids)
-            if self._tapped:
-                self._context.give_hidden(hidden is not None)
-            logits = self._context.forward(ids, start, scored)
-            if hidden is not None:
-                hidden.append(self._context.hidden(scored))
-            return logits
+            with self.running:
+                if self._written > start:
+                    self._cut(start)
+                self._written = start + len(ids)
+                if self._tapped:
+                    self._context.give_hidden(hidden is not None)
+                logits = self._context.forward(ids, start, scored)
+                if hidden is not None:
+                    hidden.append(self._context.hidden(scored))
+                return logits
         except RuntimeError as error:
             self._closed = True
             self._context = None  # type: ignore[assignment]

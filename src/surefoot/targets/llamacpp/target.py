@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 
 from surefoot.core.errors import NotEligible, TargetError
 from surefoot.core.types import Caps
+from surefoot.targets.llamacpp.api import Api
 from surefoot.targets.llamacpp.memory import check_memory
 from surefoot.targets.llamacpp.runtime import Context, Weights
 from surefoot.targets.llamacpp.session import LlamacppSession
@@ -37,8 +39,10 @@ class LlamacppTarget:
     def open(self, taps: Sequence[str] = ()) -> LlamacppSession:
         """A new empty session, on the cache of a closed one where there is one.
 
-        Raises: NotEligible for an unknown tap; TargetError when there is no memory for another cache.
+        Raises: NotEligible for an unknown tap; TargetError when there is no memory for another cache, and in a process
+        that was forked from the one that loaded the model.
         """
+        self.weights.api.check_process("open")
         unknown = [name for name in taps if name not in self._caps.tap_names]
         if unknown:
             known = ", ".join(self._caps.tap_names) or "none"
@@ -47,7 +51,10 @@ class LlamacppTarget:
             context, self._idle = self._idle, None
         if context is None:
             context = self._new()
-        return LlamacppSession(context, self._caps, self._chunk, self._min_rows, bool(taps), self._keep)
+        session = LlamacppSession(context, self._caps, self._chunk, self._min_rows, bool(taps), self._keep)
+        # When the process ends, what is younger is finalised first: this comes before its context is freed.
+        weakref.finalize(session, _halt, self.weights.api, session.running.acquire)
+        return session
 
     def _new(self) -> Context:
         with self.weights.api.listening() as lines:
@@ -72,3 +79,13 @@ class LlamacppTarget:
         context.clear()
         with self._lock:
             self._idle = context
+
+
+def _halt(api: Api, acquire: Callable[[], bool]) -> None:
+    """Let the forward end that a daemon thread computes while the process ends, and no other begin.
+
+    Its memory, and what llama.cpp keeps for all, would be freed under it. A forked process has no such thread, and may
+    have got the lock as that thread held it.
+    """
+    if not api.forked:
+        acquire()
