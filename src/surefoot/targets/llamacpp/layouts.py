@@ -85,8 +85,8 @@ def _each(width: int, names: str) -> Sequence[str]:
     return [f"{name}:{width}" for name in names.split()]
 
 
-# Source: include/llama.h of llama.cpp at builds 11067, 11413, 11548 and 11739. Those between two that are equal are taken
-# on trust, and their defaults are read.
+# Source: include/llama.h of llama.cpp at builds 11067, 11413, 11548 and 11739. Those between two that are equal are
+# taken on trust, and their defaults are read.
 _MODEL = _laid_out(
     *_each(8, "devices tensor_buft_overrides"),
     *_each(4, "n_gpu_layers split_mode load_mode lazy_mode main_gpu"),
