@@ -159,7 +159,7 @@ def test_planted_count_wrong_by_one_is_an_error() -> None:
 def test_a_count_wrong_by_one_costs_drafts_and_not_the_text() -> None:
     notes: list[str] = []
     broken = follow(WithSessions(toy(strength=1.4), CommitsOneTooMany), V)
-    rounds = run(Guarded(broken, "model", V, notes.append), toy(), PROMPT, 110, lengths=[5])
+    rounds = run(Guarded(broken, "model", toy(), notes.append), toy(), PROMPT, 110, lengths=[5])
     assert written(rounds) == written(run(follow(toy(), V), toy(), PROMPT, 110, lengths=[0]))
     assert "second model's cache" in notes[0]
 

@@ -71,7 +71,7 @@ NO_SCORES: Any = None
 
 
 def guarded(drafter: Any, note: Callable[[str], None] = lambda _: None) -> Guarded:
-    return Guarded(drafter, "failing", TOY.caps.vocab_size, note)
+    return Guarded(drafter, "failing", TOY, note)
 
 
 def texts(drafter: Failing, sampling: Sampling) -> tuple[list[int], list[int], list[int], list[str]]:

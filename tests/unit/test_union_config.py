@@ -48,7 +48,7 @@ def test_a_member_that_fails_costs_its_own_draft_and_a_note(choice: str, verb: s
             return super().__getattribute__(name)
 
     notes: list[str] = []
-    guarded = Guarded(Fails(NgramOptions(min_n=1)), "fails", TOY.caps.vocab_size, notes.append)
+    guarded = Guarded(Fails(NgramOptions(min_n=1)), "fails", TOY, notes.append)
     rounds = run(union(guarded, SuffixDrafter(SuffixOptions()), choice=choice), TOY, PROMPT, 60, sampling=sampling)
     assert written(rounds) == plain_text(60, sampling)
     assert notes

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from surefoot.core.errors import LawError, SurefootError
 from surefoot.core.loop import check_draft
-from surefoot.core.ports import Drafter, Needs, Scores
+from surefoot.core.ports import Drafter, Needs, Scores, Target
 from surefoot.core.types import EMPTY_DRAFT, Draft, Ids, as_ids
 
 FAILURES = 3
@@ -25,11 +25,11 @@ class Guarded:
     said of the drafter's own, and the judge, not the drafter, keeps the law of the text.
     """
 
-    def __init__(self, inner: Drafter, name: str, vocab_size: int, note: Callable[[str], None]) -> None:
-        """vocab_size: that of the target."""
+    def __init__(self, inner: Drafter, name: str, target: Target, note: Callable[[str], None]) -> None:
+        """target: that it guesses for. It is asked for nothing before there is a draft: a record has no target."""
         self.inner = inner
         self._name = name
-        self._vocab_size = vocab_size
+        self._target = target
         self._note = note
         self._known = array("i")
         self._failures = 0
@@ -69,7 +69,7 @@ class Guarded:
                 self._failures = FAILURES
 
     def _checked(self, draft: Draft, budget: int) -> Draft:
-        check_draft(draft, budget, self._vocab_size)
+        check_draft(draft, budget, self._target.caps.vocab_size)
         if draft.parents is not None and not self.inner.needs.trees:
             raise LawError(f"drafter {draft.source!r} proposed a tree and did not say that it drafts any")
         return draft

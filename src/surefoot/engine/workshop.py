@@ -111,7 +111,7 @@ class TextWorkshop:
         plugin = self._shelf.kept(("drafter", name), lambda: parts.find("drafter", name))
         made = parts.make_options(plugin, options, "drafts")
         lent = (self,) if plugin.workshop else ()
-        return Guarded(plugin.build(made, self._target, *lent), name, self._target.caps.vocab_size, self.note)
+        return Guarded(plugin.build(made, self._target, *lent), name, self._target, self.note)
 
     def kept(self, key: Hashable, make: Callable[[], T]) -> T:
         return self._shelf.kept(key, make)

@@ -69,7 +69,7 @@ class ToyWorkshop:
         plugin = parts.find("drafter", name)
         lent = (self,) if plugin.workshop else ()
         drafter: Drafter = plugin.build(parts.make_options(plugin, options, "drafts"), self.target, *lent)
-        return Guarded(drafter, name, self.target.caps.vocab_size, self.note) if self.guarded else drafter
+        return Guarded(drafter, name, self.target, self.note) if self.guarded else drafter
 
     def kept(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` gave when `key` first came up."""
