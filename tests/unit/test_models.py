@@ -304,11 +304,11 @@ LIES = {
     "big-endian": (raw(version=3 << 24), "byte order"),
     "keys": (raw(n_keys=HUGE), "metadata keys"),
     "tensors": (raw(n_tensors=HUGE), "tensors"),
-    "more keys than there are": (raw(n_keys=60_000), "cut off"),
-    "more tensors than there are": (raw(n_tensors=150_000), "cut off"),
+    "more keys than there are": (raw(n_keys=8_000), "cut off"),
+    "more tensors than there are": (raw(n_tensors=40_000), "cut off"),
     "string": (raw(body=struct.pack("<Q", HUGE) + b"x"), "cut off"),
     "array": (raw(n_keys=2, body=ARCHITECTURE + string("a") + struct.pack("<IIQ", 9, 8, HUGE)), "items"),
-    "long array": (raw(n_keys=2, body=ARCHITECTURE + string("a") + struct.pack("<IIQ", 9, 10, 3_000_000)), "cut off"),
+    "long array": (raw(n_keys=2, body=ARCHITECTURE + string("a") + struct.pack("<IIQ", 9, 10, 1_500_000)), "cut off"),
     "nested array": (raw(n_keys=2, body=ARCHITECTURE + string("a") + struct.pack("<IIQ", 9, 9, 1)), "unknown type 9"),
     "type": (raw(n_keys=2, body=ARCHITECTURE + string("a") + struct.pack("<I", 77)), "unknown type 77"),
     "key twice": (raw(n_keys=2, body=ARCHITECTURE * 2), "twice"),
@@ -346,10 +346,10 @@ def test_a_lying_header_in_a_huge_file_takes_bounded_time_and_memory(tmp_path: P
     """8 GB of nothing, claimed to be strings and numbers: refused within 1 GB and 60 s of processor time."""
     paths = []
     for i, kind in enumerate((8, 12)):
-        for count in (3_999_999, 1 << 30):
+        for count in (999_999, 1 << 30):
             path = tmp_path / f"{i}{count}.gguf"
             body = ARCHITECTURE + string("a") + struct.pack("<IIQ", 9, kind, count)
-            path.write_bytes(raw(n_keys=65_000, n_tensors=900_000, body=body))
+            path.write_bytes(raw(n_keys=8_000, n_tensors=40_000, body=body))
             os.truncate(path, 8 << 30)
             paths.append(str(path))
     program = (

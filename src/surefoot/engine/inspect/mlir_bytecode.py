@@ -28,6 +28,10 @@ _DYNAMIC = -(1 << 63)  # Source: mlir::ShapedType::kDynamic
 _MAX_ENTRIES = 1_000_000
 """chosen: a program of 64 layers with debug information has 100,000."""
 
+_MAX_NUMBERS = 1_000_000
+"""chosen: of all lists together; those of such a program that are looked at, names of arguments and functions, hold a
+tenth."""
+
 _MAX_NAMES = 64
 _MAX_STRINGS = 1_000_000
 _MAX_RANK = 16
@@ -63,7 +67,7 @@ class _Bytecode:
     """Sections, strings and entries of one file. Holds changing state: what was decoded so far."""
 
     def __init__(self, path: Path, data: mmap.mmap) -> None:
-        self._path, self._data = path, data
+        self._path, self._data, self._numbers_left = path, data, _MAX_NUMBERS
         self._sections = self._find_sections()
         self._places = self._find_strings()
 
@@ -172,6 +176,9 @@ class _Bytecode:
             found.append(number)
             if len(found) > most:
                 raise self._refusal(f"holds an entry of more than {most} numbers")
+        self._numbers_left -= len(found)
+        if self._numbers_left < 0:
+            raise self._refusal(f"holds more than {_MAX_NUMBERS} numbers in its lists")
         return found
 
     def _name_lists(self, attributes: Sequence[tuple[int, int, int]]) -> Iterator[tuple[str, ...]]:
