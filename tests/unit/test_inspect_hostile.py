@@ -446,6 +446,22 @@ def test_a_file_as_full_as_it_may_be_is_read_and_a_fuller_one_is_refused(name: s
     assert word in sentence
 
 
+def test_the_largest_vocabulary_there_is_fits(tmp_path: Path) -> None:
+    """That of Gemma, as it would be with tokens, scores, types and merges in one header."""
+    tokens, merges = 262_144, 514_906
+    arrays = (
+        ("tokenizer.ggml.tokens", 8, tokens, string("\u2581token")),
+        ("tokenizer.ggml.scores", 6, tokens, struct.pack("<f", -1.5)),
+        ("tokenizer.ggml.token_type", 5, tokens, struct.pack("<i", 1)),
+        ("tokenizer.ggml.merges", 8, merges, string("\u2581to ken")),
+    )
+    body = b"".join(string(key) + struct.pack("<IIQ", 9, kind, n) + item * n for key, kind, n, item in arrays)
+    path = file("m.gguf", raw(n_keys=5, body=ARCHITECTURE + body))(tmp_path / "m")
+    found = inspect(str(path), path.parent).facts.vocabulary
+    assert found is not None
+    assert found.value == tokens
+
+
 WHOLE: Mapping[str, tuple[Made, str]] = {
     "safetensors": (folder, "model.safetensors"),
     "settings": (folder, "config.json"),
