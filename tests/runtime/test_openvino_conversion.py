@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,8 @@ from openvino_tiny import tiny
 import tiny_gguf
 from surefoot.core.errors import ConfigError, NotEligible
 from surefoot.engine import models
-from surefoot.engine.conversion import openvino_folder
+from surefoot.engine.conversion import export_openvino, openvino_folder
+from surefoot.engine.tokenizer import load_tokenizer
 from surefoot.targets.openvino import export
 from surefoot.targets.openvino.names import is_exported
 
@@ -97,3 +99,19 @@ def test_a_family_is_refused_before_its_tokenizer_is_read(tmp_path: Path) -> Non
     files = models.resolve(str(file), tmp_path)
     with pytest.raises(NotEligible, match="holds a 'gemma3' model; the OpenVINO export reads GGUF files of llama"):
         openvino_folder(files, tmp_path / "cache", "auto")
+
+
+def test_an_export_keeps_the_ends_and_ids_of_its_file(tmp_path: Path) -> None:
+    """Where a file names one end of text and llama.cpp knows more, whoever runs the folder stops at all of them."""
+
+    def change(writer: Any) -> None:
+        for name, value in (("tokens", "<|im_end|>"), ("token_type", 1), ("scores", -1000.0)):
+            writer.kv_data[0][f"tokenizer.ggml.{name}"].value.append(value)
+
+    files = models.resolve(str(tiny_gguf.write(tmp_path / "tiny.gguf", change=change)), tmp_path)
+    export_openvino(files, tmp_path / "out", "fp16")
+    ours, exported = load_tokenizer(files), load_tokenizer(models.resolve(str(tmp_path / "out"), tmp_path))
+    assert exported.eos_ids == ours.eos_ids
+    assert "<|im_end|>" in map(ours.token_text, ours.eos_ids)
+    for text in (" the  stair", "a<|im_end|>b"):
+        assert exported.encode(text).tolist() == ours.encode(text).tolist()

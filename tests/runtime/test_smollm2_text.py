@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -33,12 +35,18 @@ def test_it_is_the_tokenizer_that_transformers_builds(tokenizer: Tokenizer, smol
     library = AutoTokenizer.from_pretrained(smollm2_gguf.parent, gguf_file=smollm2_gguf.name)
     assert tokenizer.library.backend_tokenizer.to_str() == library.backend_tokenizer.to_str()
     assert tokenizer.library.special_tokens_map == library.special_tokens_map
-    assert tokenizer.eos_ids == {library.eos_token_id}
     text = HARD + Path(__file__).read_text(encoding="utf-8")
     assert tokenizer.encode(text).tolist() == library.encode(text)
     messages = [{"role": "user", "content": text}]
     expected = library.apply_chat_template(messages, add_generation_prompt=True)["input_ids"]
     assert tokenizer.render(messages).tolist() == expected
+
+
+def test_it_ends_where_it_names_an_end_and_nowhere_else_in_what_was_recorded(tokenizer: Tokenizer) -> None:
+    assert {tokenizer.token_text(i) for i in tokenizer.eos_ids} == {"<|im_end|>", "<|endoftext|>", "<reponame>"}
+    recorded = json.loads((resources.files("surefoot.lab") / "data" / "texts.json").read_text())["texts"]
+    for text in recorded:
+        assert tokenizer.eos_ids.isdisjoint(text["ids"][:-1])
 
 
 def test_the_bytes_of_all_tokens_are_the_text(tokenizer: Tokenizer) -> None:

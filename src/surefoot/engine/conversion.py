@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -98,9 +99,13 @@ def _fp16_bytes(files: ModelFiles) -> int:
 
 
 def _tokenizer_files(files: ModelFiles) -> Mapping[str, bytes]:
-    """The tokenizer and chat template as files that transformers, Optimum and OpenVINO GenAI read."""
+    """The tokenizer, chat template and ends of text as files that transformers, Optimum and OpenVINO GenAI read."""
     if files.format != "gguf":
         return {}
+    tokenizer = load_tokenizer(files)
     with tempfile.TemporaryDirectory(prefix="surefoot-") as folder:
-        load_tokenizer(files).library.save_pretrained(folder)
-        return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
+        tokenizer.library.save_pretrained(folder)
+        saved = {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
+    ids = {"bos_token_id": tokenizer.library.bos_token_id, "pad_token_id": tokenizer.library.pad_token_id}
+    generation = {name: i for name, i in ids.items() if i is not None} | {"eos_token_id": sorted(tokenizer.eos_ids)}
+    return {**saved, "generation_config.json": json.dumps(generation, indent=2).encode()}

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from surefoot.core.errors import ConfigError, DamagedModel, NotEligible
+from surefoot.core.errors import ConfigError
 from surefoot.core.types import Ids, Vocabulary, as_ids
 from surefoot.engine.bounded import json_object
-from surefoot.engine.gguf_header import read_header
+from surefoot.engine.gguf_tokenizer import read_gguf_tokenizer
 from surefoot.engine.models import ModelFiles
 
 Spelling = Literal["byte_level", "byte_fallback", "text"]
@@ -169,7 +169,9 @@ class Tokenizer:
 def load_tokenizer(files: ModelFiles) -> Tokenizer:
     """The tokenizer and chat template that lie with the weights."""
     try:
-        return _from_gguf(files) if files.format == "gguf" else _from_folder(files)
+        if files.format != "gguf":
+            return _from_folder(files)
+        return Tokenizer(files.name, *read_gguf_tokenizer(files.path))
     except ImportError as error:
         raise ConfigError(f"{error.name or error} is needed to read text: pip install 'surefoot[text]'") from error
 
@@ -192,42 +194,3 @@ def _ids(*values: object) -> frozenset[int]:
     """All ids in values that are an id, a list of ids, or missing."""
     flat = [item for value in values for item in (value if isinstance(value, list) else [value])]
     return frozenset(item for item in flat if isinstance(item, int))
-
-
-def _from_gguf(files: ModelFiles) -> Tokenizer:
-    """As AutoTokenizer builds it from a GGUF file, which needs torch for its reader and takes seconds.
-
-    Source: transformers 5.24, integrations/gguf/gguf_tokenizer_mapping.py, get_gguf_tokenizer.
-    """
-    from transformers import TokenizersBackend
-    from transformers.integrations.gguf import gguf_tokenizer_mapping as mapping
-
-    header = read_header(files.path)
-    about = {key[10:]: value for key, value in header.metadata.items() if key.startswith("tokenizer.")}
-    tokens = about.get("ggml.tokens")
-    if not tokens:
-        raise ConfigError(f"{files.path} holds no tokenizer: use a GGUF file that has one")
-    parts, settings = (
-        {name: about[key] for key, name in mapping.GGUF_TOKENIZER_MAPPING[group].items() if key in about}
-        for group in ("tokenizer", "tokenizer_config")
-    )
-    kind = about.get("ggml.model")
-    if kind not in mapping.GGUF_TOKENIZER_TYPES:
-        known = ", ".join(mapping.GGUF_TOKENIZER_TYPES)
-        raise NotEligible(f"the tokenizer in {files.path} is of the kind {kind!r}, and transformers reads {known}")
-    if kind == "llama":
-        settings.setdefault("add_bos_token", True)
-    elif kind == "gemma4":
-        settings["add_bos_token"] = False
-    try:
-        for name, key in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding")):
-            token_id = about.get(f"ggml.{key}_token_id")
-            settings[f"{name}_token"] = None if token_id is None else tokens[token_id]
-        backend, _ = mapping.convert_gguf_tokenizer(header.architecture, parts)
-        build: Any = TokenizersBackend
-        library = build(tokenizer_object=backend, **settings)
-    except Exception as error:  # damaged or unknown vocabularies fail in the library's own ways
-        raise DamagedModel(f"the tokenizer in {files.path} cannot be loaded: {error}") from error
-    # eot ends a turn and eom a message; both end the text, as in llama.cpp.
-    ends = (about.get(f"ggml.{name}_token_id") for name in ("eos", "eot", "eom"))
-    return Tokenizer(files.name, library, _ids(*ends))

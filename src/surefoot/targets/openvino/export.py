@@ -29,7 +29,7 @@ from surefoot.targets.openvino.weights import Scratch, WeightFormat, Weights
 if TYPE_CHECKING:
     from surefoot.targets.openvino.graph import Cache
 
-SCHEMA = 2
+SCHEMA = 3
 """Of the record and of the graph: raise it with any change to what is written, so that kept exports are made anew."""
 
 Progress = Callable[[int, int], None]
