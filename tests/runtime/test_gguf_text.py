@@ -1,4 +1,4 @@
-"""Ends of text in GGUF files: what llama.cpp makes of the same vocabulary, whatever runs the model."""
+"""Ends, beginnings and ids of GGUF files: what llama.cpp makes of the same vocabulary, whatever runs the model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from llamacpp_vocab import llamacpp_vocab
 
 import tiny_gguf
-from surefoot.engine.gguf_rules import CONTROL, NORMAL
+from surefoot.core.errors import DamagedModel, NotEligible
+from surefoot.engine.gguf_rules import CONTROL, NORMAL, USER_DEFINED
+from surefoot.engine.gguf_splits import SPLITS
 from surefoot.engine.models import ModelFiles
 from surefoot.engine.tokenizer import Tokenizer, load_tokenizer
 
@@ -75,7 +77,7 @@ def tokenizer_of(path: Path) -> Tokenizer:
 
 @pytest.mark.parametrize("family", tiny_gguf.FAMILIES)
 def test_every_family_ends_where_llamacpp_does(family: str, tmp_path: Path) -> None:
-    for i, kind in enumerate((CONTROL, NORMAL, 4)):
+    for i, kind in enumerate((CONTROL, NORMAL, USER_DEFINED)):
         check_ends(tmp_path / f"{i}.gguf", family, adding([*ENDS, *NO_ENDS], kind))
 
 
@@ -83,7 +85,11 @@ def test_every_family_ends_where_llamacpp_does(family: str, tmp_path: Path) -> N
 def test_a_token_ends_a_text_by_its_name(text: str, tmp_path: Path) -> None:
     for family, kind in itertools.product(("llama", "qwen2"), (CONTROL, NORMAL)):
         path = tmp_path / f"{family}-{kind}.gguf"
-        check_ends(path, family, adding([text, *NO_ENDS], kind))
+        ends = check_ends(path, family, adding([text, *NO_ENDS], kind))
+        tokenizer = tokenizer_of(path)
+        (token,) = tokenizer.encode(text, add_special=False)
+        assert token in ends
+        assert tokenizer.decode([token]) == ""
 
 
 @pytest.mark.parametrize(
@@ -127,7 +133,7 @@ def test_any_vocabulary_ends_where_llamacpp_does(data: st.DataObject, tmp_path_f
         for name in data.draw(st.sets(st.sampled_from(["eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep"])))
         if texts
     }
-    kind = data.draw(st.sampled_from([CONTROL, NORMAL, 4]))
+    kind = data.draw(st.sampled_from([CONTROL, NORMAL, USER_DEFINED]))
     family = data.draw(st.sampled_from(["llama", "qwen2"]))
     path = tmp_path_factory.mktemp("any") / "tiny.gguf"
     check_ends(path, family, adding(texts, kind, **ids))
@@ -136,3 +142,165 @@ def test_any_vocabulary_ends_where_llamacpp_does(data: st.DataObject, tmp_path_f
 def one_of_each() -> st.SearchStrategy[tuple[str | None, ...]]:
     """At most one name of each kind of token between files: which of several ends a text is llama.cpp's chance."""
     return st.tuples(*(st.none() | st.sampled_from(names) for names in (FILES[:5], FILES[5:10], FILES[10:])))
+
+
+# ---- beginnings
+
+
+def named(split: str | None, merging: bool = False, **said: bool) -> Callable[[Any], None]:
+    """A change of a byte-level vocabulary: another split, or none, and pairs of all sorts of bytes to merge."""
+
+    def change(writer: Any) -> None:
+        del writer.kv_data[0]["tokenizer.ggml.pre"], writer.kv_data[0]["tokenizer.ggml.add_bos_token"]
+        if split is not None:
+            writer.add_tokenizer_pre(split)
+        if "add_bos" in said:
+            writer.add_add_bos_token(said["add_bos"])
+        if merging:
+            merge_pairs(writer)
+
+    return change
+
+
+@pytest.mark.parametrize("said", [None, False, True])
+@pytest.mark.parametrize("split", [None, *SPLITS])
+def test_a_text_begins_as_llamacpp_begins_it(split: str | None, said: bool | None, tmp_path: Path) -> None:
+    path = tmp_path / "tiny.gguf"
+    told = {} if said is None else {"add_bos": said}
+    tiny_gguf.write(path, "qwen2", tensors=False, change=named(split, **told))
+    ours = tokenizer_of(path).encode("he").tolist()
+    with llamacpp_vocab(path) as theirs:
+        assert ours == theirs.encode("he")
+        assert (ours[0] == theirs.first) is (theirs.first is not None)
+
+
+def test_a_sentencepiece_vocabulary_begins_a_text_where_the_file_does_not_say(tmp_path: Path) -> None:
+    path = tiny_gguf.write(tmp_path / "tiny.gguf", tensors=False, change=adding(drop=["add_bos_token", "bos_token_id"]))
+    with llamacpp_vocab(path) as theirs:
+        assert tokenizer_of(path).encode("th").tolist() == theirs.encode("th")
+        assert theirs.first == 1
+
+
+def test_gemma_4_begins_every_text_whatever_its_file_says(tmp_path: Path) -> None:
+    def change(writer: Any) -> None:
+        writer.add_tokenizer_model("gemma4")
+        writer.add_token_merges(["t h", "\u2581 th"])
+
+    path = tiny_gguf.write(tmp_path / "tiny.gguf", "gemma3", tensors=False, change=change)
+    with llamacpp_vocab(path) as theirs:
+        assert tokenizer_of(path).encode("th").tolist() == theirs.encode("th")
+        assert theirs.first == 1
+
+
+def test_a_beginning_that_no_token_is(tmp_path: Path) -> None:
+    def change(writer: Any) -> None:
+        named("llama-bpe")(writer)
+        del writer.kv_data[0]["tokenizer.ggml.bos_token_id"]
+
+    path = tiny_gguf.write(tmp_path / "tiny.gguf", "qwen2", tensors=False, change=change)
+    with pytest.raises(DamagedModel, match=r"before every text and does not say which \(tokenizer.ggml.bos_token_id\)"):
+        tokenizer_of(path)
+
+
+# ---- ids
+
+TEXTS = (
+    "",
+    " ",
+    "It's what I'LL do,  won't it? I'm sure they'Re here; we've 12 of 1234567 (and 0.5).\n\n\n",
+    "\n\n   Then\t\tgo\r\n\r\n  on ",
+    "   2024   a  1\n 1\n\n  22 333 4444 55555\n",
+    "def f(x_1):\n    return {'a': [1, 2], \"b\": x**2}  # $5 + 3 <= ^7 | ~8 `c`\n\n",
+    "na\u00efve \u00c9T\u00c9 \u00c4\u00d6\u00fc Stra\u00dfe \u00f1",
+    "\u4f60\u597d\u3001\u4e16\u754c 1\uff12\u0663 \u3053\u3093 \uac00\ub098",
+    "\U0001f469\u200d\U0001f469\u200d\U0001f467 e\u0301a\u0300 \u0928\u092e\u0938\u094d\u0924\u0947",
+    "\u00bd \u2160\u2161 \u20ac5 \u2026\u3002\uff0c",
+    "a\u00a0b\u2003 c\u3000\u3000d \u2028e \u0085f\u200b",
+    "CamelCaseHTTPServer snake_case ALLCAPS'S mixedCASE/path/to//x \\n \"q\"'s",
+    "http://a.b/c?d=e&f=%20#g !!! ... --- ??? \u00ab\u00bb \u201cx\u201d",
+    "<|start|>he<|end|> the<|start|>\nhe  <|end|>",
+)  # fmt: skip
+
+
+def merge_pairs(writer: Any) -> None:
+    """Merges of any two bytes that stand beside each other in the texts, so that every cut between them shows."""
+    from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+    alphabet: Any = bytes_to_unicode
+    letters = alphabet()
+    spelled = ["".join(letters[byte] for byte in text.encode()) for text in TEXTS]
+    pairs = list(dict.fromkeys(a + b for text in spelled for a, b in itertools.pairwise(text)))
+    tokens, kinds, merges = field(writer, "tokens"), field(writer, "token_type"), field(writer, "merges")
+    merges[:] = [f"{pair[0]} {pair[1]}" for pair in pairs]
+    known = set(tokens)
+    new = [pair for pair in pairs if pair not in known]
+    tokens += new
+    kinds += [NORMAL] * len(new)
+
+
+@pytest.mark.parametrize("split", [None, *SPLITS])
+def test_a_split_gives_the_ids_of_llamacpp(split: str | None, tmp_path: Path) -> None:
+    path = tiny_gguf.write(tmp_path / "tiny.gguf", "qwen2", tensors=False, change=named(split, merging=True))
+    ours = tokenizer_of(path)
+    with llamacpp_vocab(path) as theirs:
+        for text in TEXTS:
+            ids = ours.encode(text).tolist()
+            assert ids == theirs.encode(text), text
+            assert ours.decode(ids, skip_special=False).endswith(text)
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_any_text_has_the_ids_of_llamacpp(data: st.DataObject, pairs: dict[str, tuple[Tokenizer, Any]]) -> None:
+    ours, theirs = pairs[data.draw(st.sampled_from(sorted(pairs)))]
+    parts = sorted({*itertools.chain.from_iterable(TEXTS), "'s", "  ", "\r\n", "12", "the"})
+    text = "".join(data.draw(st.lists(st.sampled_from(parts), max_size=30)))
+    assert ours.encode(text).tolist() == theirs.encode(text), text
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """By split: our tokenizer, and the vocabulary of llama.cpp."""
+    import contextlib
+
+    folder = tmp_path_factory.mktemp("pairs")
+    with contextlib.ExitStack() as stack:
+        found = {}
+        for split in SPLITS:
+            path = folder / f"{split}.gguf"
+            tiny_gguf.write(path, "qwen2", tensors=False, change=named(split, merging=True))
+            found[split] = (tokenizer_of(path), stack.enter_context(llamacpp_vocab(path)))
+        yield found
+
+
+def test_a_piece_that_is_a_token_needs_no_merges_where_llamacpp_wants_none(tmp_path: Path) -> None:
+    def change(writer: Any) -> None:
+        named("llama-bpe")(writer)
+        adding(["\u0120whole"], NORMAL)(writer)
+
+    path = tiny_gguf.write(tmp_path / "tiny.gguf", "qwen2", tensors=False, change=change)
+    with llamacpp_vocab(path) as theirs:
+        ids = tokenizer_of(path).encode("a whole").tolist()
+        assert ids == theirs.encode("a whole")
+        assert len(ids) == 3
+
+
+def test_a_special_token_need_not_be_spelled_in_bytes(tmp_path: Path) -> None:
+    """As those of DeepSeek, whose bars and underlines are none of the alphabet that stands for bytes."""
+    names = ["<\uff5cUser\uff5c>", "<\uff5cend\u2581of\u2581sentence\uff5c>"]
+    path = tiny_gguf.write(tmp_path / "tiny.gguf", "qwen2", tensors=False, change=adding(names))
+    tokenizer = tokenizer_of(path)
+    text = f"{names[0]}he{names[1]}"
+    with llamacpp_vocab(path) as theirs:
+        ids = tokenizer.encode(text).tolist()
+        assert ids == theirs.encode(text)
+    assert len(ids) == 3
+    assert tokenizer.decode(ids) == "he"
+    assert tokenizer.token_text(ids[0]) == names[0]
+
+
+@pytest.mark.parametrize("split", ["no-such-rule", "kimi-k2"])
+def test_a_split_that_is_not_known_is_refused(split: str, tmp_path: Path) -> None:
+    path = tiny_gguf.write(tmp_path / "tiny.gguf", "qwen2", tensors=False, change=named(split))
+    with pytest.raises(NotEligible, match=rf"by the rule '{split}' \(tokenizer.ggml.pre\), which is not known here"):
+        tokenizer_of(path)

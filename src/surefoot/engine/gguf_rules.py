@@ -1,4 +1,4 @@
-"""Which tokens of a GGUF file end a text, as llama.cpp has it.
+"""Which tokens of a GGUF file end a text, and whether one begins it, as llama.cpp has it.
 
 The file names only some of them, and llama.cpp knows the rest by their texts. What a model writes must not depend on
 the runtime, so this holds on all of them. `about` is the metadata without "tokenizer." before its keys.
@@ -11,7 +11,9 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-NORMAL, CONTROL = 1, 3
+from surefoot.engine.gguf_splits import SPLITS
+
+NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
 """Kinds of tokens. Source: enum llama_token_type in include/llama.h."""
 
 _ENDS = (
@@ -31,7 +33,8 @@ Of several, llama.cpp takes whichever it meets first; here it is the first in th
 _NAMES = frozenset((*_ENDS, *itertools.chain.from_iterable(_FILES.values())))
 
 _EOS = {"llama": 2, "gpt2": 11, "t5": 1}
-"""Ids where the file names none, by the kind of its tokenizer."""
+_BOS = {"llama": 1}
+"""Ids where the file names none, by the kind of its tokenizer. llama.cpp has a `bos` for gpt2, too, of one model."""
 
 
 def end_ids(about: Mapping[str, Any]) -> frozenset[int]:
@@ -61,6 +64,22 @@ def kinds(about: Mapping[str, Any], ends: frozenset[int]) -> list[int]:
         if tokens[i] in _NAMES:
             found[i] = CONTROL
     return found
+
+
+def bos_id(about: Mapping[str, Any]) -> int | None:
+    """The token that may begin a text; None where the file has none."""
+    return _id(about, "bos", _BOS.get(about["ggml.model"]))
+
+
+def adds_bos(about: Mapping[str, Any]) -> bool:
+    """Whether a text that is given as it is begins with the token `bos`."""
+    kind, said = about["ggml.model"], about.get("ggml.add_bos_token")
+    if kind == "gemma4":
+        return True  # some files say otherwise, and are wrong
+    if isinstance(said, bool):
+        return said
+    split = SPLITS.get(str(about.get("ggml.pre"))) if kind == "gpt2" else None
+    return kind == "llama" or (split is not None and split.adds_bos)
 
 
 def _id(about: Mapping[str, Any], name: str, default: int | None = None) -> int | None:
