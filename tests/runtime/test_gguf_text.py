@@ -273,6 +273,25 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield found
 
 
+@pytest.mark.parametrize("prefix", [None, False])
+@pytest.mark.parametrize("family", ["llama", "mistral", "phi3"])
+def test_a_sentencepiece_vocabulary_puts_spaces_where_llamacpp_does(
+    family: str, prefix: bool | None, tmp_path: Path
+) -> None:
+    def change(writer: Any) -> None:
+        if prefix is not None:
+            writer.add_add_space_prefix(prefix)
+
+    path = tiny_gguf.write(tmp_path / "tiny.gguf", family, tensors=False, change=change)
+    ours = tokenizer_of(path)
+    with llamacpp_vocab(path) as theirs:
+        for text in (*TEXTS, " th", "  th", "th ", "a</s> th<s>\nth<unk>b"):
+            ids = ours.encode(text).tolist()
+            assert ids == theirs.encode(text), text
+            if "<" not in text:
+                assert ours.decode(ids) == text
+
+
 def test_a_piece_that_is_a_token_needs_no_merges_where_llamacpp_wants_none(tmp_path: Path) -> None:
     def change(writer: Any) -> None:
         named("llama-bpe")(writer)

@@ -40,6 +40,8 @@ def read_gguf_tokenizer(path: Path) -> tuple[Any, frozenset[int]]:
             names = mapping.GGUF_TOKENIZER_MAPPING["tokenizer"]
             parts = {name: about[key] for key, name in names.items() if key in about}
             backend, _ = mapping.convert_gguf_tokenizer(header.architecture, parts)
+        if kind == "llama" and not header.architecture.startswith("gemma"):
+            _space_words(backend, bool(about.get("ggml.add_space_prefix", True)))
         build: Any = TokenizersBackend
         return build(tokenizer_object=backend, **_settings(about)), ends
     except Exception as error:  # damaged or unknown vocabularies fail in the library's own ways
@@ -69,6 +71,22 @@ def _split(path: Path, about: Mapping[str, Any]) -> Split:
             "its tokens would be wrong. Use the model in safetensors, whose tokenizer lies with it"
         )
     return split
+
+
+def _space_words(backend: Any, prefix: bool) -> None:
+    """Put a space before every text and behind every special token, as llama.cpp does, unless the file has no `prefix`.
+
+    So do the tokenizers that came with Llama 2 and Mistral. transformers, reading a GGUF file, leaves it out where the
+    text begins with a space, and behind special tokens.
+    """
+    from tokenizers import decoders, normalizers
+
+    spaces: list[Any] = [normalizers.Prepend("\u2581")] if prefix else []
+    backend.normalizer = normalizers.Sequence([*spaces, normalizers.Replace(" ", "\u2581")])
+    backend.pre_tokenizer = None
+    if not prefix:  # then no space is taken from the beginning of what was written, either
+        steps: list[Any] = [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
+        backend.decoder = decoders.Sequence(steps)
 
 
 def _byte_level(about: Mapping[str, Any], split: Split) -> Any:
