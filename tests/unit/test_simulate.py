@@ -173,7 +173,7 @@ def test_a_record_is_written_again_with_the_drafts_of_each_position() -> None:
     record = loaded([1, 5, 6, 7, 8, 5], LOOP[1:])
     use = record.run.prompts[0]
     prompt = Prompt(use.id, use.workload, use.source, "whatever")
-    written = traces.texts(record, [prompt], lambda each: as_ids([1, 5, 6, 7, 8, 5]))
+    written = traces.texts(record, [prompt], lambda each: as_ids([1, 5, 6, 7, 8, 5]), traces.workloads(record))
     assert written[0].ids == LOOP[1:]
     by_workload = traces.traces(written, {"name": "ngram"})
     (trace,) = by_workload[use.workload]
@@ -208,9 +208,9 @@ def test_a_prompt_that_reads_differently_is_refused() -> None:
     use = record.run.prompts[0]
     prompt = Prompt(use.id, use.workload, use.source, "whatever")
     with pytest.raises(ConfigError, match="other tokens than when the record was made"):
-        traces.texts(record, [prompt], lambda each: as_ids([1, 2]))
+        traces.texts(record, [prompt], lambda each: as_ids([1, 2]), traces.workloads(record))
     with pytest.raises(ConfigError, match="give that file with --prompts"):
-        traces.texts(record, [], lambda each: as_ids([1, 2, 3]))
+        traces.texts(record, [], lambda each: as_ids([1, 2, 3]), traces.workloads(record))
 
 
 def test_a_drafter_that_asks_for_more_than_tokens_is_refused() -> None:

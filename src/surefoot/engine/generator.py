@@ -238,8 +238,7 @@ class Model:
         config = config or self.config
         ids = self.encode(prompt, tools=tools, raw=config.raw)
         self._check(ids, config)
-        target = self.target
-        seed = _seed(config)
+        target, seed = self.target, _seed(config)
         workshop = self.workshop(config, seed, clock)
         drafter: Drafter = workshop.drafter(config.drafts.name, config.drafts.options)
         if around is not None:
@@ -259,8 +258,7 @@ class Model:
 
     def _told_cost(self, config: Config, drafter: Drafter, workshop: TextWorkshop) -> Part:
         """The policy that writes with this drafter, and a note where it has to assume what that takes."""
-        cost = drafter.needs.token_cost
-        asked = self.policy(config)
+        asked, cost = self.policy(config), drafter.needs.token_cost
         used = plans.told_cost(asked, cost, self.curve)
         if used is not asked:
             workshop.note(

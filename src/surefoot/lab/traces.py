@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -34,20 +34,23 @@ class Text:
     ids: tuple[int, ...]
 
 
-def texts(loaded: Loaded, prompts: Sequence[Prompt], encode: Callable[[Prompt], Ids]) -> tuple[Text, ...]:
-    """The longest text after each prompt of a record, in the order of the run.
+def workloads(loaded: Loaded) -> tuple[Workload, ...]:
+    """The workloads that a record has texts of, as a `Text` calls them, in the order of the run."""
+    return tuple(dict.fromkeys(use.workload + at for use, of_prompt in _longest(loaded) for at in of_prompt))
+
+
+def texts(
+    loaded: Loaded, prompts: Sequence[Prompt], encode: Callable[[Prompt], Ids], wanted: Collection[Workload]
+) -> tuple[Text, ...]:
+    """The longest text after each prompt of the wanted workloads of a record, in the order of the run.
 
     A record keeps what was written and not what was read, so `encode` gives the ids of a prompt again; they are
     compared with the record's. Raises: ConfigError for a prompt that is not among `prompts`, or has other ids.
     """
-    longest: dict[tuple[str, str], Sequence[int]] = {}
-    for name, at, ids in _written(loaded):
-        if len(ids) > max(1, len(longest.get((name, at), ()))):
-            longest[name, at] = ids
     by_name = {prompt.id: prompt for prompt in prompts}
     found = []
-    for use in loaded.run.prompts:
-        of_prompt = {at: ids for (name, at), ids in longest.items() if name == use.id}
+    for use, longest in _longest(loaded):
+        of_prompt = {at: ids for at, ids in longest.items() if use.workload + at in wanted}
         if not of_prompt:
             continue
         prompt_ids = encode(_prompt(use, by_name, loaded.run))
@@ -60,6 +63,15 @@ def texts(loaded: Loaded, prompts: Sequence[Prompt], encode: Callable[[Prompt], 
     if not found:
         raise ConfigError("the record holds no text of two tokens: run the bench again")
     return tuple(found)
+
+
+def _longest(loaded: Loaded) -> list[tuple[PromptUse, dict[str, Sequence[int]]]]:
+    """The prompts of a record, each with its longest text of plain decoding at each temperature."""
+    longest: dict[tuple[str, str], Sequence[int]] = {}
+    for name, at, ids in _written(loaded):
+        if len(ids) > max(1, len(longest.get((name, at), ()))):
+            longest[name, at] = ids
+    return [(use, {at: ids for (name, at), ids in longest.items() if name == use.id}) for use in loaded.run.prompts]
 
 
 def _written(loaded: Loaded) -> list[tuple[str, str, Sequence[int]]]:

@@ -214,14 +214,15 @@ def _table(path: Path) -> Table | None:
 
 
 def _record(args: argparse.Namespace, context: Context) -> tuple[Loaded, Sequence[Text]]:
-    """The record and its texts, their prompts read again."""
+    """The record and its texts of the workloads that are wanted, their prompts read again."""
     from surefoot.lab import traces
     from surefoot.lab.store import load
 
     with context.console.working(f"reading {args.trace}"):
         loaded = load(args.trace)
+        wanted = _known(args, traces.workloads(loaded), "the record")
         encode = _encoder(args.model or str(loaded.run.model.get("model", "")), loaded.run.sampling, context)
-        return loaded, traces.texts(loaded, _prompts(loaded.run.prompts, args.prompts), encode)
+        return loaded, traces.texts(loaded, _prompts(loaded.run.prompts, args.prompts), encode, wanted)
 
 
 def _prompts(uses: Sequence[Any], given: Path | None) -> list[Prompt]:
@@ -294,14 +295,12 @@ def _on_record(
     from surefoot.core.payoff import DraftCost
     from surefoot.lab import simulate, traces
 
-    wanted = _known(args, dict.fromkeys(text.workload for text in written), "the record")
-    kept = [text for text in written if text.workload in wanted]
     part = _drafts(args.drafts)
     tried = simulate.in_record(loaded.run, part).values()
     chosen = policies or (*simulate.usual(curve), *tried)
     unique = list({each.label: each for each in chosen}.values())
     cost, measured = DraftCost(token_s=args.draft_ms / 1e3), simulate.of_record(loaded, part)
-    return simulate.on_texts(traces.traces(kept, part), unique, curve, cost, measured)
+    return simulate.on_texts(traces.traces(written, part), unique, curve, cost, measured)
 
 
 def _only(table: Table, args: argparse.Namespace) -> Table:

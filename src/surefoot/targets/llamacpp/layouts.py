@@ -125,7 +125,7 @@ MODEL = Asked(
 CONTEXT = Asked(
     (
         "n_ctx", "n_batch", "n_ubatch", "n_seq_max", "n_outputs_max", "pooling_type", "n_threads", "n_threads_batch",
-        "flash_attn_type", "type_k", "type_v", "swa_full", "kv_unified", "no_perf",
+        "flash_attn_type", "type_k", "type_v", "swa_full", "kv_unified", "offload_kqv", "op_offload", "no_perf",
     ),
     {
         "n_ctx": 512, "n_batch": 2048, "n_ubatch": 512, "n_seq_max": 1, "rope_scaling_type": -1, "pooling_type": -1,
