@@ -19,14 +19,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from common import RECORDS, interval, median, write_record
+from common import RECORDS, interval, median, shipped_gguf, write_record
 
 import surefoot
-from surefoot.app import environment
 from surefoot.app.adapters.llama_cpp import DraftModel
 from surefoot.app.adapters.transformers import drafting, handed_for
 from surefoot.core.types import Round
-from surefoot.engine import models
 from surefoot.engine.tokenizer import load_tokenizer
 
 PROMPTS = Path(__file__).resolve().parent.parent / "tests" / "data" / "prompts.json"
@@ -93,8 +91,7 @@ class LlamaCppPython:
     def __init__(self, options: argparse.Namespace) -> None:
         import llama_cpp
 
-        cache_dir = environment.read(os.environ).cache_dir()
-        files = models.resolve("smollm2-135m", cache_dir, formats=("gguf",))
+        files = shipped_gguf()
         self._tokenizer = load_tokenizer(files)
         self._library: Any = llama_cpp
         self._llama: Any = llama_cpp.Llama(

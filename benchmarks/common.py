@@ -10,12 +10,19 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
+from surefoot.app import environment
+from surefoot.engine import models
 from surefoot.lab.machine import describe
 from surefoot.lab.stats import median_interval
 
 SCHEMA = 1
 RECORDS = Path(__file__).resolve().parent / "records"
 Result = TypeVar("Result")
+
+
+def shipped_gguf() -> models.ModelFiles:
+    """SmolLM2 as GGUF, fetched once and kept."""
+    return models.resolve("smollm2-135m", environment.read(os.environ).cache_dir(), formats=("gguf",))
 
 
 def timed(action: Callable[[], Result]) -> tuple[float, Result]:

@@ -1,6 +1,6 @@
 """What makes rows of a block differ from single rows on llama.cpp, and what each setting costs.
 
-    python benchmarks/llamacpp_rows.py FILE.gguf... [--arms NAME...] [--rows 17] [--texts 6] [--no-times]
+    python benchmarks/llamacpp_rows.py [FILE.gguf...] [--arms NAME...] [--rows 17] [--texts 6] [--no-times]
 
 Each file is tried under every arm: its rows as the gate `rows` compares them, and the seconds of a block by its rows.
 Formats that are not at hand are made with tests/runtime/requantised.py.
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import RECORDS, median, summary, timed, write_record
+from common import RECORDS, median, shipped_gguf, summary, timed, write_record
 
 from surefoot.core.errors import SurefootError
 from surefoot.core.types import as_ids
@@ -45,7 +45,7 @@ REPEATS = 15
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("files", nargs="*", type=Path, help="GGUF files; else SmolLM2 as it is shipped")
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
     parser.add_argument("--rows", type=int, default=17, help="rows of the widest block")
     parser.add_argument("--texts", type=int, default=6)
@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RECORDS / "llamacpp_rows.json")
     asked = parser.parse_args()
     found = []
-    for file in asked.files:
+    for file in asked.files or shipped_gguf().weights:
         for arm in asked.arms:
             try:
                 found.append(try_arm(file, arm, asked))

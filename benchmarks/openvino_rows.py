@@ -1,4 +1,4 @@
-"""Which rows of a block differ from single rows: python benchmarks/openvino_rows.py FOLDER... [--cache f16]
+"""Which rows of a block differ from single rows: python benchmarks/openvino_rows.py [FOLDER...] [--cache f16]
 
 The committed text is the model's own after a prompt; each position is scored alone and inside a block of S rows.
 """
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from common import RECORDS, write_record
 
+import surefoot
 from surefoot.targets.openvino import Options, build
 
 ROWS = (2, 3, 4, 5, 6, 8, 12, 17)
@@ -19,13 +20,14 @@ ROWS = (2, 3, 4, 5, 6, 8, 12, 17)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("folders", nargs="*", type=Path, help="models in OpenVINO's format; else SmolLM2 in fp16")
     parser.add_argument("--cache", nargs="+", default=["f16"])
     parser.add_argument("--positions", type=int, default=204)
     parser.add_argument("--ids", type=Path, help="a text file of ids; by default random ones start the text")
     asked = parser.parse_args()
     rows: list[dict[str, Any]] = []
-    for folder in asked.folders:
+    folders = asked.folders or [surefoot.load("smollm2-135m", runtime="openvino", weights="fp16").path]
+    for folder in folders:
         for cache in asked.cache:
             rows.append(compare(folder, cache, asked.positions, asked.ids))
             print(rows[-1])
