@@ -25,6 +25,7 @@ from surefoot.engine.conversion import openvino_folder
 from surefoot.engine.embedded import Progress
 from surefoot.engine.gguf_merge import merged_gguf
 from surefoot.engine.pauses import Paused
+from surefoot.engine.plain import Plain
 from surefoot.engine.stats import Stats, summarise
 from surefoot.engine.streaming import TextStream
 from surefoot.engine.tokenizer import Tokenizer, load_tokenizer
@@ -244,7 +245,7 @@ class Model:
         if around is not None:
             drafter = around(drafter)
         used = self._told_cost(config, drafter, workshop)
-        policy: Policy = _build("policy", used, self.curve)
+        policy: Policy = Plain() if config.drafts.name == "off" else _build("policy", used, self.curve)
         if drafter.needs.trees and not target.caps.can_tree:
             raise NotEligible(f"{config.drafts.name} drafts trees, which {target.caps.backend} cannot score here.")
         if drafter.needs.trees and used.name in OF_CHAINS:
@@ -252,8 +253,7 @@ class Model:
                 f"{config.drafts.name} drafts trees, and the policy {used.name} counts a branch as if it were a "
                 "token further ahead; take --policy goodput, which weighs branches, or set branches = 1."
             )
-        if config.draft_gap_s:
-            drafter = Paused(drafter, config.draft_gap_s, time.sleep)
+        drafter = Paused(drafter, config.draft_gap_s, time.sleep) if config.draft_gap_s else drafter
         return Generation(self, config, ids, seed, workshop, drafter, policy, used, clock)
 
     def _told_cost(self, config: Config, drafter: Drafter, workshop: TextWorkshop) -> Part:
