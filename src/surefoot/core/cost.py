@@ -178,10 +178,10 @@ class PriceTable:
     @classmethod
     def of(cls, curve: CostCurve) -> PriceTable:
         """The table of a curve that holds the cost of one row."""
-        counts = range(1, curve.max_rows + 1)
+        counts, measured = range(1, curve.max_rows + 1), frozenset(curve.rows)
         pairs = [curve.around(rows) for rows in counts]
         lines = tuple((below.base_s, below.slope_s, above.base_s, above.slope_s) for below, above in pairs)
-        return cls(lines, tuple(rows in curve.rows for rows in counts), curve.can_pad)
+        return cls(lines, tuple(rows in measured for rows in counts), curve.can_pad)
 
     def at(self, depth: int) -> list[float]:
         """Seconds of 1, 2, 3 ... rows at this depth, padding up where that is cheaper."""

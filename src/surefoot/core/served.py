@@ -57,14 +57,18 @@ def reestimated(curve: CostCurve, served: Sequence[Served]) -> CostCurve:
     if not by_width:
         return replace(curve, host_s=host_s)
     widths = sorted(by_width)
-    logs = [math.log(_pace(curve, by_width[width])) for width in widths]
-    usual = median(math.log(_pace(curve, each)) for each in known.values()) if known else 0.0
-    paces = [usual + (log - usual) * _belief(len(by_width[width])) for width, log in zip(widths, logs, strict=True)]
+    ratios = {
+        width: [each.extend_s / curve.direct_s(width, each.depth) for each in rounds]
+        for width, rounds in by_width.items()
+    }
+    logs = {width: math.log(median(ratios[width])) for width in widths}
+    usual = median(logs[width] for width in known) if known else 0.0
+    paces = [usual + (logs[width] - usual) * _belief(len(by_width[width])) for width in widths]
     lines: dict[int, RowCost] = {}
     for line in curve.lines:
         pace = math.exp(float(np.interp(line.rows, widths, paces)))
         lines[line.rows] = replace(line, base_s=line.base_s * pace, slope_s=line.slope_s * pace)
-    lines |= {width: _served_line(curve, width, each) for width, each in known.items()}
+    lines |= {width: _served_line(curve, width, each, ratios[width]) for width, each in known.items()}
     n_served = curve.served + sum(map(len, known.values()))
     return replace(curve, lines=tuple(lines[rows] for rows in sorted(lines)), host_s=host_s, served=n_served)
 
@@ -74,16 +78,10 @@ def _belief(n: int) -> float:
     return 1.0 if n >= ENOUGH else n / (n + DOUBT)
 
 
-def _pace(curve: CostCurve, served: Sequence[Served]) -> float:
-    """How many times slower than the curve these rounds were, by the median."""
-    return median(each.extend_s / curve.direct_s(each.width, each.depth) for each in served)
-
-
-def _served_line(curve: CostCurve, width: int, served: Sequence[Served]) -> RowCost:
-    """The line of one row count, from its own rounds."""
+def _served_line(curve: CostCurve, width: int, served: Sequence[Served], ratios: Sequence[float]) -> RowCost:
+    """The line of one row count, from its own rounds. ratios: how many times slower than the curve they were."""
     old = min((line for line in curve.lines if line.rows >= width), key=lambda line: line.rows)
-    pace = _pace(curve, served)
-    ratios = [each.extend_s / curve.direct_s(width, each.depth) for each in served]
+    pace = median(ratios)
     error = point(width, served[0].depth, ratios).error
     own = _resistant_line(served)
     if own is not None:
