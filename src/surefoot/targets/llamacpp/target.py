@@ -17,9 +17,8 @@ from surefoot.targets.llamacpp.session import LlamacppSession
 class LlamacppTarget:
     """A loaded model. Its sessions share the weights. Holds changing state: a cache that nobody uses at the moment.
 
-    Each session has a context of its own and not a sequence of a common one: its rows then lie in the cache as if it
-    were alone, so that no other session changes a bit of its text; two can run at once; one that fails takes none with
-    it; and memory is taken for the sessions there are.
+    Each session has a context of its own and not a sequence of a common one: two can run at once, one that fails takes
+    none with it, and memory is taken for the sessions there are.
     """
 
     def __init__(
