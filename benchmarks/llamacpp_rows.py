@@ -71,7 +71,7 @@ def main() -> None:
 def try_arm(file: Path, arm: str, asked: argparse.Namespace) -> dict[str, Any]:
     """One file under one arm."""
     runtime = {"name": "llamacpp", "binding": asked.binding, "ctx_size": 2048, **ARMS[arm]}
-    model = load(str(file), load_config(overrides={"runtime": runtime, "raw": True}), cache_dir=Path("never used"))
+    model = load(str(file), load_config(overrides={"runtime": runtime}), cache_dir=Path("never used"))
     most = min(asked.rows, model.target.caps.max_rows)
     rows = gate.gather(model, False, lambda done, of: None, n_inputs=asked.texts, most=most)
     counts = np.unique(rows.counts).tolist()
@@ -101,7 +101,8 @@ def try_arm(file: Path, arm: str, asked: argparse.Namespace) -> dict[str, Any]:
 
 def seconds(model: Model, depth: int, most: int) -> dict[int, dict[str, Any]]:
     """Seconds of a block and its commit behind `depth` tokens, by its rows, in an order drawn anew each time."""
-    text = np.resize(model.encode("Write down everything that you know about stairs, one fact a line."), depth + most)
+    line = "Write down everything that you know about stairs, one fact a line."
+    text = np.resize(model.encode(line, raw=True), depth + most)
     session = model.target.open()
     session.prefill(as_ids(text[:depth]))
     samples: dict[int, list[float]] = {count: [] for count in range(1, most + 1)}
