@@ -36,7 +36,8 @@ def test_a_binding_keeps_the_contract_bit_for_bit(binding: str, kind: str, tmp_p
 
 
 def model_of(binding: str, file: Path) -> Model:
-    wanted = {"runtime": {"name": "llamacpp", "binding": binding, "threads": 1, "ctx_size": 200}}
+    """A prompt is taken in parts of 48 tokens, so that texts are longer than a part."""
+    wanted = {"runtime": {"name": "llamacpp", "binding": binding, "threads": 1, "ctx_size": 200, "ubatch": 48}}
     return load(str(file), load_config(overrides=wanted), cache_dir=file.parent / "cache")
 
 

@@ -131,6 +131,8 @@ class PythonVendor:
                 str(self._model.path), n_ctx=context, n_threads=threads, n_threads_batch=threads, n_ubatch=ubatch,
                 n_batch=ubatch, type_k=key, type_v=value, flash_attn=given["flash_attention"] == "on",
                 n_gpu_layers=_layers(given), draft_model=draft_model, swa_full=True, verbose=False,
+                # Without it there is room for the scores of the first n_batch tokens of a text only.
+                logits_all=draft_model is not None,
             )  # fmt: skip
         except Exception as error:
             raise NotEligible(f"{self.name} cannot open {self._model.path}: {error}") from error
