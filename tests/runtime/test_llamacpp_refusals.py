@@ -255,6 +255,10 @@ def test_the_rows_of_drafts_do_not_change_the_rotary_factors(own: int, tmp_path:
     )
     for asked in (464, 513, None):
         assert build(Options(threads=1, ctx_size=asked), file).caps.max_length == (asked or own)
+    cut_short = tiny_gguf.write(
+        tmp_path / "cut.gguf", "phi3", context=16_384, change=lambda writer: writer.add_rope_scaling_orig_ctx_len(8192)
+    )
+    assert build(Options(threads=1), cut_short).caps.max_length == 8192 - 48
     short = tiny_gguf.write(tmp_path / "short.gguf", "phi3", context=512, change=two_sets)
     assert build(Options(threads=1, ctx_size=512), short).caps.max_length == 512
 

@@ -10,7 +10,7 @@ import pytest
 from tiny_tokenizers import byte_level
 from tune_world import VOCABULARY, Machine, tuned
 
-from surefoot.core.types import RowClass
+from surefoot.core.types import RowClass, State
 from surefoot.drafters.model.follower import UNSAID_COST
 from surefoot.drafters.union.options import MODEL_COST
 from surefoot.engine import plans
@@ -18,6 +18,7 @@ from surefoot.engine.config import Config, Part
 from surefoot.engine.generator import Generation
 from surefoot.engine.tokenizer import Tokenizer
 from surefoot.engine.workshop import Shelf
+from surefoot.policies.goodput.policy import GoodputPolicy
 from surefoot.targets.toy import Options, ToyTarget
 
 MODEL = {"model": "small", "confidence": 0.0}
@@ -94,3 +95,21 @@ def test_without_a_curve_it_is_a_share_of_the_round_that_is_assumed(tmp_path: Pa
     model = machine.model(tmp_path, drafts=Part("model", MODEL), policy=GOODPUT, allow_near_ties=True, max_tokens=4)
     with replace(model, shelf=Shelf(second)).generate([1, 2, 3]) as generation:
         assert generation.policy.options["draft_ms"] == pytest.approx(UNSAID_COST * 20)
+
+
+@pytest.mark.parametrize(("drafts", "weighed"), [("off", False), ("ngram", True)])
+def test_without_drafts_the_plan_s_policy_weighs_nothing(
+    tmp_path: Path, drafts: str, weighed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would take its time in every round of plain decoding, and so in every baseline."""
+    asked: list[int] = []
+    budget = GoodputPolicy.budget
+
+    def counted(self: GoodputPolicy, state: State) -> int:
+        asked.append(state.depth - state.emitted)
+        return budget(self, state)
+
+    monkeypatch.setattr(GoodputPolicy, "budget", counted)
+    written(tmp_path, Part(drafts))
+    # Tuning weighs drafts, too, behind longer prompts; this one has six tokens.
+    assert (5 in asked) == weighed
