@@ -7,11 +7,12 @@ the virtual time, so that it meets references, baselines and arms alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
-from surefoot.lab.plan import plan
+from surefoot.lab.plan import plan, shares
 from surefoot.lab.records import SCHEMA, Arm, Conditions, Gate, Pair, PromptUse, Reference, Run, Side, Step
 from surefoot.lab.store import Loaded
 
@@ -68,6 +69,7 @@ def bench(
     gain: float = 1.0,
     band: tuple[float, float] | None = None,
     repeats: int = 2,
+    arms: int = 1,
 ) -> Loaded:
     """A whole run, A/A where nothing is gained: the references, then pairs in turns, each on the next prompt."""
     uses = [
@@ -79,7 +81,8 @@ def bench(
     ]
     run = Run(
         SCHEMA, "0", "2026-03-05T09:10:00Z", ("bench",), {}, {"cores": 2}, {}, machine.seed,
-        (Arm("arm", "drafts"),), uses, dict.fromkeys(workloads, "00"), budgets, turns, band,
+        tuple(Arm(f"arm{n}", "drafts") for n in range(arms)), uses,
+        dict.fromkeys(workloads, "00"), budgets, turns, band,
     )  # fmt: skip
     began = machine.now
     references, pairs = [], []
@@ -90,16 +93,20 @@ def bench(
                 side, conditions = machine.write(use.n_tokens, budget)
                 references.append(Reference(use.id, budget, at_s, side, conditions))
     lengths = {use.id: use.n_tokens for use in uses}
-    for planned in plan(run):
-        at_s, n_prompt = machine.now - began, lengths[planned.prompt]
-        on_first = planned.first == "on"
-        one, one_conditions = machine.write(n_prompt, planned.budget, gain if on_first else 1.0)
-        other, other_conditions = machine.write(n_prompt, planned.budget, 1.0 if on_first else gain)
+    off_at, off = 0.0, (references[0].off, references[0].conditions)
+    for before, planned in pairwise([None, *plan(run)]):
+        assert planned is not None
+        n_prompt, shared = lengths[planned.prompt], shares(planned, before)
+        at_s = off_at if shared else machine.now - began
+        if planned.first == "on":
+            on = machine.write(n_prompt, planned.budget, gain)
+        if not shared:
+            off_at, off = machine.now - began, machine.write(n_prompt, planned.budget)
+        if planned.first == "off":
+            on = machine.write(n_prompt, planned.budget, gain)
         pair = Pair(
-            planned.number, "arm", planned.workload, planned.prompt, planned.budget, at_s, planned.first,
-            one, other, one_conditions, other_conditions,
+            planned.number, planned.arm, planned.workload, planned.prompt, planned.budget, at_s, planned.first,
+            off[0], on[0], off[1], on[1], shared,
         )  # fmt: skip
-        if on_first:
-            pair = replace(pair, off=other, on=one, off_conditions=other_conditions, on_conditions=one_conditions)
         pairs.append(pair)
     return Loaded(run, (BASELINE,), tuple(references), tuple(pairs), (), None, False)

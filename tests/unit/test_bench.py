@@ -129,8 +129,37 @@ def test_sides_of_a_pair_follow_each_other_and_time_counts_from_the_beginning() 
     pairs = here.of(Pair)
     assert here.of(Reference)[0].at_s < pairs[0].at_s
     for pair, after in pairwise(pairs):
-        lasted = sum(side.prefill_s + side.decode_s for side in (pair.off, pair.on))
+        sides = (pair.on,) if after.shared else (pair.off, pair.on)
+        lasted = sum(side.prefill_s + side.decode_s for side in sides)
         assert after.at_s == pytest.approx(pair.at_s + lasted), "nothing runs between two pairs"
+
+
+def test_a_plain_text_between_two_arms_is_written_once() -> None:
+    here = done()
+    pairs = here.of(Pair)
+    shared = [(before, pair) for before, pair in pairwise(pairs) if pair.shared]
+    assert len(shared) == len(pairs) // 2
+    for before, pair in shared:
+        assert (before.off, before.off_conditions) == (pair.off, pair.off_conditions)
+        assert (before.first, pair.first, before.arm == pair.arm) == ("on", "off", False)
+    warm_up, references = 3, 6
+    assert here.writings == warm_up + references + 2 * len(pairs) - len(shared)
+
+
+def test_the_time_that_is_left_counts_a_shared_text_once() -> None:
+    """Once every text has been written, what is left is known to the second."""
+    here = done(run_of(pairs_wanted=6))
+    pairs = here.of(Pair)
+    end = pairs[-1].at_s + sum(side.prefill_s + side.decode_s for side in (pairs[-1].off, pairs[-1].on))
+    known = [shown for shown in here.shown if shown.total == len(pairs)][-8:]
+    for shown in known:
+        assert shown.left_s == pytest.approx(end - begin(pairs, shown.done))
+
+
+def begin(pairs: list[Pair], place: int) -> float:
+    """When a pair begins to run: after its plain text where that was there already."""
+    pair = pairs[place]
+    return pair.at_s + (pair.off.prefill_s + pair.off.decode_s if pair.shared else 0.0)
 
 
 def test_the_machine_rests_before_the_references_and_warms_up_before_that() -> None:
@@ -207,9 +236,9 @@ def test_a_record_of_another_plan_is_not_gone_on_with(tmp_path: Path) -> None:
 
 
 def test_others_who_load_the_machine_are_told_of_once_and_at_once() -> None:
-    """Writings: three to warm up, six references, two a pair; the machine is busy from the sixth pair to the ninth."""
+    """Writings: three to warm up, six references, three for two pairs; the machine is busy in four of those."""
     here = Here()
-    here.conditions = lambda number: Conditions(others_cpu=0.5 if 20 <= number <= 27 else 0.01)
+    here.conditions = lambda number: Conditions(others_cpu=0.5 if 19 <= number <= 24 else 0.01)
     told: list[int] = []
 
     def note(text: str) -> None:
@@ -223,22 +252,19 @@ def test_others_who_load_the_machine_are_told_of_once_and_at_once() -> None:
     assert here.notes[0].startswith("others use 50 % of the processor")
     assert "goes on" in here.notes[0]
     assert "quiet again" in here.notes[1]
-    assert told == [6, 10], "as soon as the disturbed pair was written"
-    assert [p.number for p in here.of(Pair) if (p.off_conditions.others_cpu or 0) > 0.1] == [5, 6, 7, 8]
+    assert told == [7, 11], "as soon as the disturbed pair was written"
+    assert [p.number for p in here.of(Pair) if (p.off_conditions.others_cpu or 0) > 0.1] == [6, 7, 8, 9]
 
 
 def test_rows_get_a_pair_more_for_each_that_others_disturbed() -> None:
     here, run = Here(), run_of(budgets=(20,), pairs_wanted=6)
-    here.conditions = lambda number: Conditions(
-        others_cpu=0.5 if number == 14 else 0.01
-    )  # the third pair, its off side
+    third_and_fourth = 9 + 3 + 2  # the writings before, and the plain text is the second of three
+    here.conditions = lambda number: Conditions(others_cpu=0.5 if number == third_and_fourth else 0.01)
     done(run, here)
     pairs, planned = here.of(Pair), plan(run)
-    assert (pairs[2].arm, pairs[2].workload) == (planned[2].arm, planned[2].workload)
     more = pairs[len(planned) :]
-    assert [(p.number, p.arm, p.workload, p.budget) for p in more] == [
-        (len(planned), pairs[2].arm, pairs[2].workload, 20)
-    ]
+    assert {(p.arm, p.workload, p.budget) for p in more} == {(p.arm, p.workload, 20) for p in pairs[2:4]}
+    assert [p.number for p in more] == [len(planned), len(planned) + 1]
     assert here.records[-1] == End("2026-01-01T00:00:00Z", "complete")
     # A run that was cut off among its spare pairs goes on with what is missing.
     cut = store.Loaded(run, (), tuple(here.of(Reference)), tuple(pairs), (), None, False)
@@ -358,11 +384,11 @@ def test_an_interrupt_leaves_whole_records(tmp_path: Path) -> None:
     sides = sides_of(run, here)
 
     def pressed(ids: Ids, budget: int) -> Side:
-        if len(here.of(Pair)) == 7:
+        if len(here.of(Pair)) == 8:
             raise KeyboardInterrupt
         return sides.off(ids, budget)
 
     with pytest.raises(KeyboardInterrupt):
         execute(run, replace(sides, off=pressed), here.world)
-    assert [pair.number for pair in here.of(Pair)] == list(range(7))
+    assert [pair.number for pair in here.of(Pair)] == list(range(8))
     assert json.dumps([type(record).__name__ for record in here.records]).count("End") == 0

@@ -10,7 +10,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefoot.lab.plan import Planned, plan
+from surefoot.lab.plan import Planned, plan, shares
 from surefoot.lab.records import SCHEMA, Arm, PromptUse, Run
 
 
@@ -87,12 +87,27 @@ def test_both_sides_are_first_as_often(run: Run) -> None:
 
 @given(RUNS)
 def test_which_side_is_first_turns_from_pair_to_pair(run: Run) -> None:
-    """Where a turn has as many pairs of one kind as of the other, up to one; else the rest comes last."""
+    """Where the arms are even in number; else the odd one of a text stands alone."""
+    if len(run.arms) % 2 == 0:
+        assert [pair.first for pair in plan(run)] == ["on", "off"] * (len(plan(run)) // 2)
+
+
+@given(RUNS)
+def test_two_arms_of_a_text_share_its_plain_decoding(run: Run) -> None:
+    """As many as can; and no plain text is shared by three."""
     for turn in turns(run):
-        firsts = [pair.first for pair in turn]
-        counts = firsts.count("on"), firsts.count("off")
-        repeats = sum(a == b for a, b in pairwise(firsts))
-        assert repeats <= max(0, abs(counts[0] - counts[1]) - 1)
+        shared = [shares(planned, before) for before, planned in pairwise([None, *turn]) if planned]
+        assert sum(shared) == len(run.workloads) * len(run.budgets) * (len(run.arms) // 2)
+        assert not any(one and other for one, other in pairwise(shared))
+
+
+def test_pairs_of_other_texts_share_nothing() -> None:
+    on, off = Planned(4, "a", "w", "p", 8, "on"), Planned(5, "b", "w", "p", 8, "off")
+    assert shares(off, on)
+    assert not shares(off, None)
+    for other in (replace(on, number=3), replace(on, prompt="q"), replace(on, budget=9), replace(on, first="off")):
+        assert not shares(off, other)
+    assert not shares(replace(off, first="on"), on)
 
 
 @given(RUNS)
@@ -128,12 +143,12 @@ def test_the_plan_of_a_run_stays_what_it_was() -> None:
 
 
 PINNED = [
-    ("w0", "0-0", "arm0", "off"),
     ("w1", "1-0", "arm1", "on"),
     ("w1", "1-0", "arm0", "off"),
     ("w0", "0-0", "arm1", "on"),
+    ("w0", "0-0", "arm0", "off"),
     ("w0", "0-0", "arm0", "on"),
-    ("w1", "1-1", "arm1", "off"),
-    ("w1", "1-1", "arm0", "on"),
     ("w0", "0-0", "arm1", "off"),
+    ("w1", "1-1", "arm0", "on"),
+    ("w1", "1-1", "arm1", "off"),
 ]

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Literal
 
 from surefoot.core.errors import ConfigError
 from surefoot.core.ports import Clock
 from surefoot.core.types import Ids, as_ids
 from surefoot.lab import differences
-from surefoot.lab.plan import Planned, plan, references, spare
+from surefoot.lab.plan import Planned, plan, references, shares, spare
 from surefoot.lab.records import Conditions, End, Gate, Pair, Record, Reference, Run, Side
 from surefoot.lab.store import Loaded
 from surefoot.lab.validity import examine
@@ -102,6 +103,7 @@ def execute(
     exempt, load = differences.may_differ(run), None
     why: Literal["complete", "time"] = "complete"
     place = 0
+    last: tuple[Planned, Pair] | None = None
     while why == "complete":
         if place == len(todo):
             todo += spare(run, pairs, _disturbed(run, rested, pairs))
@@ -109,20 +111,23 @@ def execute(
                 break
         planned = todo[place]
         elapsed = world.clock() - began
-        if time_limit_s is not None and elapsed + _expected(planned, pairs) > time_limit_s:
+        before_it = last[0] if last else None
+        if time_limit_s is not None and elapsed + _expected(planned, before_it, pairs) > time_limit_s:
             why = "time"
             break
-        left = sum(_expected(each, pairs) for each in todo[place:])
+        left = sum(_expected(each, ahead, pairs) for ahead, each in pairwise([before_it, *todo[place:]]) if each)
         room = None if time_limit_s is None else time_limit_s - elapsed
         known = None if not pairs else left if room is None else min(left, room)
         world.show(Progress(place, len(todo), known, f"{planned.workload}, {planned.arm}"))
-        pair = _measure(planned, sides, world, zero)
+        pair = _measure(planned, last, sides, world, zero)
         world.append(pair)
         pairs.append(pair)
         load = _tell_load(pair, busy, load, world.note)
+        last = planned, pair
         if not pair.same_ids and pair.arm not in exempt:
             found = (*found, _look_again(pair, sides, world))
             world.append(differences.gate(run, pairs, found))
+            last = None
         place += 1
     if any(arm.kind != "peer" for arm in run.arms):
         world.append(differences.gate(run, pairs, found))
@@ -184,17 +189,25 @@ def _references(
     return written
 
 
-def _measure(planned: Planned, sides: Sides, world: World, zero: float) -> Pair:
-    """One pair, its sides right after each other."""
-    ids, at_s = sides.prompts[planned.prompt], world.clock() - zero
-    off, on = sides.off, sides.arms[planned.arm]
-    first, second = (on, off) if planned.first == "on" else (off, on)
-    one = world.watched(partial(first, ids, planned.budget))
-    other = world.watched(partial(second, ids, planned.budget))
-    off_side, on_side = (other, one) if planned.first == "on" else (one, other)
+def _measure(planned: Planned, last: tuple[Planned, Pair] | None, sides: Sides, world: World, zero: float) -> Pair:
+    """One pair, its sides right after each other.
+
+    last: the pair that just ended. Where its plain text is the one that this pair begins with, it is not written again.
+    """
+    ids = sides.prompts[planned.prompt]
+    off, on = (partial(write, ids, planned.budget) for write in (sides.off, sides.arms[planned.arm]))
+    shared = last is not None and shares(planned, last[0])
+    if last is not None and shared:
+        at_s = last[1].at_s + _seconds(last[1].on)
+        off_side = last[1].off, last[1].off_conditions
+        on_side = world.watched(on)
+    else:
+        at_s = world.clock() - zero
+        one, other = (world.watched(side) for side in ((on, off) if planned.first == "on" else (off, on)))
+        off_side, on_side = (other, one) if planned.first == "on" else (one, other)
     return Pair(
         planned.number, planned.arm, planned.workload, planned.prompt, planned.budget, at_s, planned.first,
-        off_side[0], on_side[0], off_side[1], on_side[1],
+        off_side[0], on_side[0], off_side[1], on_side[1], shared,
     )  # fmt: skip
 
 
@@ -235,16 +248,17 @@ def _tell_load(
     return found[0] if found else None
 
 
-def _expected(planned: Planned, pairs: Sequence[Pair]) -> float:
-    """Seconds that a pair will take, from those most like it."""
+def _expected(planned: Planned, before: Planned | None, pairs: Sequence[Pair]) -> float:
+    """Seconds that a pair will take after the one before, from those most like it."""
     likeness: tuple[Callable[[Pair], bool], ...] = (
         lambda pair: (pair.prompt, pair.budget, pair.arm) == (planned.prompt, planned.budget, planned.arm),
         lambda pair: (pair.workload, pair.budget) == (planned.workload, planned.budget),
         lambda pair: pair.budget == planned.budget,
         lambda pair: True,
     )
+    off = 0.0 if shares(planned, before) else 1.0
     for like in likeness:
-        found = [_seconds(pair.off) + _seconds(pair.on) for pair in pairs if like(pair)]
+        found = [off * _seconds(pair.off) + _seconds(pair.on) for pair in pairs if like(pair)]
         if found:
             return sum(found) / len(found)
     return 0.0

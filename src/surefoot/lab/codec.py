@@ -95,6 +95,8 @@ def check_in_run(record: Record, run: Run, last_pair: int | None, end: End | Non
     if isinstance(record, Pair):
         if last_pair is not None and record.number <= last_pair:
             raise ConfigError(f"{where} is pair {record.number} after pair {last_pair}: pairs are numbered as they ran")
+        if record.shared and record.measured != last_pair:
+            raise ConfigError(f"{where} shares the plain text of pair {record.measured}, which is not before it")
         if record.arm not in {arm.label for arm in run.arms}:
             raise ConfigError(f"{where} is a pair of the arm {_show(record.arm)}, which the run does not name")
     if isinstance(record, Counted):

@@ -74,7 +74,7 @@ def by_depth(run: Run, references: Sequence[Reference], pairs: Sequence[Pair]) -
     """What depth explains, from all baselines of the run, because the references are few."""
     lengths = {use.id: use.n_tokens for use in run.prompts}
     texts = [(each.at_s, each.prompt, each.off) for each in references]
-    texts += [(each.at_s, each.prompt, each.off) for each in pairs]
+    texts += [(each.at_s, each.prompt, each.off) for each in pairs if not each.shared]
     points = [(at_s, lengths[prompt] + side.n_output / 2, pace(side)) for at_s, prompt, side in texts]
     return Depth(_slope(points), lengths)
 
@@ -84,19 +84,19 @@ def course(pairs: Sequence[Pair], depth: Depth, every: Sequence[Pair], step: flo
 
     step: the least sudden change of the pace that counts; more where the baselines scatter.
     """
-    ordered = sorted(pairs, key=lambda pair: pair.number)
+    ordered = sorted({pair.measured: pair for pair in pairs}.values(), key=lambda pair: pair.measured)
     values = np.asarray([depth.excess(pair.prompt, pair.off) for pair in ordered], dtype=np.float64)
     when = np.asarray([pair.at_s for pair in ordered], dtype=np.float64)
-    numbers = [pair.number for pair in ordered]
+    numbers = [pair.measured for pair in ordered]
     cuts = _cuts(values, step)
     steps = tuple(Step(numbers[cut - 1], numbers[cut], _change(values, cuts, cut)) for cut in cuts)
     expected = {}
     for pair in every:
-        place = int(np.searchsorted(numbers, pair.number))
-        near = _near(place, cuts, len(values), place if pair.number in numbers[place : place + 1] else None)
+        place = int(np.searchsorted(numbers, pair.measured))
+        near = _near(place, cuts, len(values), place if pair.measured in numbers[place : place + 1] else None)
         if len(near) >= stats.MIN_VALUES:
             expected[pair.number] = _line(when[near], values[near], pair.at_s)
-    left = [values[i] - expected[number] for i, number in enumerate(numbers) if number in expected]
+    left = [values[i] - expected[pair.number] for i, pair in enumerate(ordered) if pair.number in expected]
     noise = stats.spread(left) if len(left) >= stats.MIN_VALUES else None
     return Course(expected, noise, steps)
 

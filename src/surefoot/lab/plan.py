@@ -30,8 +30,9 @@ def plan(run: Run) -> tuple[Planned, ...]:
 
     A turn holds one pair of every workload, budget and arm, mixed, so that a drift of the machine meets all of them
     alike and a run that is cut short is short of every row alike. Each turn takes the next prompt of each workload.
-    Which side goes first changes from pair to pair as far as it can, and always from one run of a prompt with an arm to
-    the next.
+    Which side goes first changes from one run of a prompt with an arm to the next, and from pair to pair where the
+    arms are even in number. Two arms of a prompt come one after the other wherever one ends and the other begins with
+    plain decoding, which then runs once for both (`shares`).
     Source: the order within a turn is that of a hash, because the generators of the standard library promise no
     sequence across versions, and a run may be resumed by another one.
     """
@@ -81,25 +82,36 @@ def references(run: Run) -> tuple[tuple[str, int], ...]:
     return tuple((prompts[turn % len(prompts)].id, min(run.budgets)) for prompts, turn in turns)
 
 
+def shares(planned: Planned, before: Planned | None) -> bool:
+    """Whether the plain text that ends the pair before is the one that this pair begins with."""
+    return (
+        before is not None
+        and planned.number == before.number + 1
+        and (planned.prompt, planned.budget) == (before.prompt, before.budget)
+        and (before.first, planned.first) == ("on", "off")
+    )
+
+
 def _turn(run: Run, groups: dict[Workload, list[PromptUse]], turn: int, start: int) -> list[Planned]:
     """One pair of every workload, budget and arm."""
-    off: list[Planned] = []
-    on: list[Planned] = []
+    blocks: list[list[Planned]] = []
     place = 0
     for workload, prompts in groups.items():
         prompt = prompts[turn % len(prompts)]
         # An even number of prompts would bring each of them back with the same side first.
         flips = turn + (turn // len(prompts) if len(prompts) % 2 == 0 else 0)
         for budget in run.budgets:
+            on: list[Planned] = []
+            off: list[Planned] = []
             for arm in run.arms:
                 first: Literal["off", "on"] = "on" if (place + flips) % 2 else "off"
                 (on if first == "on" else off).append(Planned(0, arm.label, workload, prompt.id, budget, first))
                 place += 1
-    for side in (off, on):
-        side.sort(key=lambda pair: _hash(run.seed, turn, pair.workload, pair.budget, pair.arm))
-    on_begins = len(on) > len(off) or (len(on) == len(off) and turn % 2 == 1)
-    mixed = chain.from_iterable(zip_longest(on, off) if on_begins else zip_longest(off, on))
-    return [replace(pair, number=start + at) for at, pair in enumerate(filter(None, mixed))]
+            for side in (on, off):
+                side.sort(key=lambda pair: _hash(run.seed, turn, pair.workload, pair.budget, pair.arm))
+            blocks += [[pair for pair in both if pair is not None] for both in zip_longest(on, off)]
+    blocks.sort(key=lambda block: _hash(run.seed, turn, block[0].workload, block[0].budget, block[0].arm))
+    return [replace(pair, number=start + at) for at, pair in enumerate(chain.from_iterable(blocks))]
 
 
 def _hash(*parts: object) -> str:

@@ -185,7 +185,8 @@ class Pair:
     """Plain decoding and one arm on the same prompt, seconds apart.
 
     number: counts all pairs of the run, in the order in which they ran. at_s: seconds since the run began (of working
-    time: the gap before a resumption is not in it). first: which side ran first.
+    time: the gap before a resumption is not in it). first: which side ran first. shared: `off` is that of the pair
+    before, which ended with it.
     """
 
     number: int
@@ -199,6 +200,12 @@ class Pair:
     on: Side
     off_conditions: Conditions
     on_conditions: Conditions
+    shared: bool = False
+
+    @property
+    def measured(self) -> int:
+        """The number of the pair that `off` was written in."""
+        return self.number - self.shared
 
     @property
     def same_ids(self) -> bool:

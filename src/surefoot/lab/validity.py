@@ -271,8 +271,9 @@ def _of_the_machine(pairs: Sequence[Pair], depth: Depth, found: Course, limits: 
 
 def _slowly(pairs: Sequence[Pair], depth: Depth, found: Course, limits: Limits) -> str:
     """How plain decoding drifted, in words; empty where it did not, or at once only."""
-    speeds = [-depth.excess(pair.prompt, pair.off) for pair in pairs]
-    chance, change = stats.trend([pair.at_s for pair in pairs], speeds)
+    once = list({pair.measured: pair for pair in pairs}.values())
+    speeds = [-depth.excess(pair.prompt, pair.off) for pair in once]
+    chance, change = stats.trend([pair.at_s for pair in once], speeds)
     if chance < limits.drift_chance and abs(change) > limits.drift:
         return f"became {100 * abs(np.expm1(change)):.0f} % {'slower' if change < 0 else 'faster'} over the run"
     moved = np.ptp(list(found.expected.values())) if found.expected and not found.steps else 0.0
