@@ -24,8 +24,10 @@ mood than during the sweep), and how many of each row count it is corrected by."
 
 SURPRISE = 1.25
 IN_A_ROW = 3
-"""chosen: a round that takes this much more or less than expected calls for a correction at once; three of one row
-count, the same way, are no stalls: the machine has changed, and what was served before is of another one."""
+"""chosen: a round that takes this much more or less than expected calls for a correction at once where its row count is
+new; of one that is known, three in a row do, the same way: they are no stalls. The machine has changed, and what was
+served before is of another one. Single rounds of known row counts would call for one in every sixth round where the
+machine is never still, and a correction takes 1 ms."""
 
 DRAFT_MEMORY = 0.98
 """chosen: the drafter's time is learned from about its last 50 proposals."""
@@ -129,12 +131,16 @@ class Observed:
         self._widest = max(self._widest, round.width)
         self._count(round.evaluated > 0)
         self._forget(round.width)
-        ratio = forward_s / expected_s if expected_s > 0 else 1.0
-        surprised = not 1 / SURPRISE < ratio < SURPRISE
         period = LOOK_AGAIN if self._n_served >= LOOK_AGAIN else ENOUGH
-        if self._n_served % period and not surprised:
+        if self._n_served % period and not self._surprised(round.width, expected_s):
             return None
         return reestimated(self._swept, [each for width in self._served.values() for each in width])
+
+    def _surprised(self, width: int, expected_s: float) -> bool:
+        """Whether what was last served of this row count was all dearer, or all cheaper, than expected."""
+        served = self._served[width]
+        latest = [served[-n].extend_s for n in range(1, min(IN_A_ROW, len(served)) + 1)]
+        return min(latest) >= SURPRISE * expected_s or max(latest) <= expected_s / SURPRISE
 
     def _forget(self, width: int) -> None:
         """Drop what was served before the machine changed, where the last rounds of this row count agree that it
