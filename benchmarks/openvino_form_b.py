@@ -20,6 +20,7 @@ import numpy.typing as npt
 from common import RECORDS, cell, interval, median, summary, write_record
 
 from surefoot.targets.openvino import Options, build
+from surefoot.targets.openvino.core import compiling
 from surefoot.targets.openvino.load import runtime_settings
 from surefoot.targets.openvino.names import MODEL_FILE
 from surefoot.targets.openvino.nodes import MASKED, ints, number, parameter
@@ -140,7 +141,9 @@ class FormB:
             shapes = {**own, **named, "history_mask": self.mask.shape}
             graph.reshape({port: list(shapes[port.get_any_name()]) for port in graph.inputs})
         start = time.process_time()
-        self.request = ov.Core().compile_model(graph, "CPU", runtime_settings(OPTIONS)).create_infer_request()
+        self.request = (
+            compiling(mmap=True).compile_model(graph, "CPU", runtime_settings(OPTIONS)).create_infer_request()
+        )
         self.compile_s = time.process_time() - start
         self.request.set_tensor("history_mask", ov.Tensor(self.mask, shared_memory=True))
         for side, array in enumerate(self.sides):

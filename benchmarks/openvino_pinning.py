@@ -17,6 +17,7 @@ import numpy as np
 from common import RECORDS, cell, median, summary, write_record
 
 from surefoot.targets.openvino import Options
+from surefoot.targets.openvino.core import compiling
 from surefoot.targets.openvino.layout import prepare, read_layout
 from surefoot.targets.openvino.load import runtime_settings
 from surefoot.targets.openvino.names import MODEL_FILE
@@ -27,9 +28,7 @@ BUSY = [sys.executable, "-c", "import os\nos.nice(19)\nwhile True: pass"]
 
 
 def runner(folder: Path, threads: int, pinned: bool) -> Any:
-    import openvino as ov
-
-    core = ov.Core()
+    core = compiling(mmap=True)
     graph = core.read_model(folder / MODEL_FILE)
     layout = read_layout(graph, folder, False)
     settings = runtime_settings(Options(threads=threads)) | {"ENABLE_CPU_PINNING": pinned}

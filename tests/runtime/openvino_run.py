@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import openvino as ov
 
+from surefoot.targets.openvino.core import compiling
+
 SETTINGS = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
 
 
@@ -18,7 +20,7 @@ def ov_logits(folder: Path, blocks: list[list[int]], hidden: tuple[int, ...] = (
 
 
 def _request(folder: Path) -> ov.InferRequest:
-    return ov.Core().compile_model(folder / "openvino_model.xml", "CPU", SETTINGS).create_infer_request()
+    return compiling(mmap=True).compile_model(folder / "openvino_model.xml", "CPU", SETTINGS).create_infer_request()
 
 
 def _caller_logits(folder: Path, blocks: list[list[int]], hidden: tuple[int, ...]) -> np.ndarray:

@@ -24,6 +24,7 @@ from openvino_tiny import VARIANTS, expected_logits, tiny, write_gguf  # noqa: E
 
 import tiny_gguf  # noqa: E402
 from surefoot.core.errors import ConfigError, DamagedModel, NotEligible  # noqa: E402
+from surefoot.targets.openvino.core import compiling  # noqa: E402
 from surefoot.targets.openvino.export import export  # noqa: E402
 from surefoot.targets.openvino.names import is_exported  # noqa: E402
 from surefoot.targets.openvino.weights import pack_nibbles, quantise  # noqa: E402
@@ -136,7 +137,9 @@ def test_trees_take_one_line_of_slots_per_row(tmp_path: Path) -> None:
     model.save_pretrained(tmp_path / "model")
     export(tmp_path / "model", tmp_path / "out", trees=True)
     settings = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
-    request = ov.Core().compile_model(tmp_path / "out/openvino_model.xml", "CPU", settings).create_infer_request()
+    request = (
+        compiling(mmap=True).compile_model(tmp_path / "out/openvino_model.xml", "CPU", settings).create_infer_request()
+    )
     beam = np.zeros(1, np.int32)
 
     def infer(ids: list[int], positions: list[int], mask: np.ndarray) -> np.ndarray:

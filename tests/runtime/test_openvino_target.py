@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -160,3 +162,25 @@ def test_a_compiled_model_that_was_cut_off_is_made_again(share: float, folder: A
     kept.write_bytes(content[: int(share * len(content))])
     again = build(options, folder("llama")).open().prefill(np.arange(5, dtype=np.int32)).logits(0)
     np.testing.assert_array_equal(whole, again)
+
+
+LEFT_IN_ORDER = """
+import os, signal, sys
+from pathlib import Path
+from surefoot.targets.openvino import Options, build
+one, two = (build(Options(threads=1), Path(sys.argv[1])) for _ in range(2))
+del one
+del two
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no other stack for signals on Windows")
+def test_ctrl_c_still_ends_well_when_models_are_gone(folder: Any) -> None:
+    """With a core for each model, the stack for signals would be that of the first one, which is gone: SIGSEGV."""
+    command = [sys.executable, "-c", LEFT_IN_ORDER, str(folder("llama"))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")

@@ -12,6 +12,7 @@ import numpy as np
 from surefoot.core.errors import NotEligible, TargetError
 from surefoot.core.types import Caps
 from surefoot.targets import large_pages
+from surefoot.targets.openvino.core import compiling
 from surefoot.targets.openvino.layout import Layout, prepare
 from surefoot.targets.openvino.names import reason
 from surefoot.targets.openvino.runner import Runner
@@ -66,15 +67,10 @@ class OpenvinoTarget:
 
     def _form(self, taps: tuple[str, ...]) -> Any:
         """The model compiled with these taps as outputs."""
-        import openvino as ov
-
         with self._lock:
             if taps not in self._compiled:
-                core = ov.Core()
+                core = compiling(mmap=not self._large_pages)  # what lies in a file on the disk cannot move
                 self._check_device(core)
-                if self._large_pages:
-                    # What lies in a file on the disk cannot move: read the compiled form's weights into memory.
-                    core.set_property({"ENABLE_MMAP": False})
                 try:
                     graph = prepare(self._graph, self._layout, taps)
                     with large_pages.for_new_memory() if self._large_pages else nullcontext():
