@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import shlex
 import shutil
@@ -10,7 +11,9 @@ import signal
 import subprocess
 import time
 from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -151,6 +154,23 @@ def test_drafts_of_a_second_model_have_no_prediction_until_their_cost_is_stated(
     assert as_typed.out == stated.out
     ratios = accept("--print", record, "--curve", RATIOS)
     assert "with a curve in milliseconds" in ratios.out
+
+
+def test_the_clock_decides_no_count(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine whose host is slow a union by the clock asks nobody; what it offers is no matter of the machine."""
+    nested = 'drafts.members=[{name="ngram", min_n=1}, {name="union", members=["suffix"]}]'
+    counts = []
+    for step_s in (1e-9, 1e-2):
+        ticks = (n * step_s for n in itertools.count())
+        clock = SimpleNamespace(perf_counter=partial(next, ticks))
+        monkeypatch.setattr("surefoot.app.cli.accept_prepare.time", clock)
+        record = tmp_path / f"{step_s}.jsonl"
+        done = accept(tiny, *TOY, "--set", "drafts.name=union", "--set", nested, "--workloads", "code",
+                      "--tokens", "64", "--each", "1", "--out", record)  # fmt: skip
+        assert done.code == 0, done
+        counts.append([(each.mode, each.steps) for each in store.load(record).counted if each.mode != "live"])
+    assert counts[0] == counts[1]
+    assert any(step.drafted for _, steps in counts[0] for step in steps)
 
 
 def test_without_the_anchor_drafts_collapse(whole: tuple[Done, Path]) -> None:

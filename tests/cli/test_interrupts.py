@@ -21,7 +21,7 @@ left = [1]
 def watch(name, details):
     if left and name == event and word in str(details[0]):
         left.clear()
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)  # to this thread, at once
 sys.addaudithook(watch)
 from surefoot.app.cli.main import main
 sys.exit(main())
@@ -36,7 +36,7 @@ kind = getattr(importlib.import_module(module), owner)
 real = getattr(kind, method)
 def pressed(*args, **kwargs):
     setattr(kind, method, real)
-    os.kill(os.getpid(), signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)  # to this thread, at once
     return real(*args, **kwargs)
 setattr(kind, method, pressed)
 from surefoot.app.cli.main import main

@@ -155,6 +155,8 @@ def _count(planned: Planned, run: Run, writers: Writers, counted: Mapping[Key, C
     if arm is None:
         return _written(planned, writers, plain(config, budget))
     drafting = configured(arm, config, budget)
+    if planned.mode != "live":
+        drafting = replace(drafting, drafts=_by_stated_costs(drafting.drafts))
     if planned.mode == "oracle":
         ids = counted["plain", "", use.id, planned.temperature].ids
         steps = _replayed(planned, writers, drafting, ids, draft_len) if len(ids) > 1 else ()
@@ -162,6 +164,18 @@ def _count(planned: Planned, run: Run, writers: Writers, counted: Mapping[Key, C
     if planned.mode != "live":
         drafting = replace(drafting, policy=Part("fixed", {"draft_len": draft_len}))
     return _written(planned, writers, drafting)
+
+
+def _by_stated_costs(drafts: Part) -> Part:
+    """The drafter; unions in it go without a clock unless told otherwise: whom they ask would hang on the machine."""
+    if drafts.name != "union":
+        return drafts
+    members = []
+    for member in drafts.options.get("members", ()):
+        given = {"name": member} if isinstance(member, str) else dict(member)
+        name = given.pop("name", "")
+        members.append({"name": name, **_by_stated_costs(Part(name, given)).options})
+    return Part(drafts.name, {"reproducible": True, **drafts.options, "members": tuple(members)})
 
 
 def _written(planned: Planned, writers: Writers, config: Config) -> Counted:
