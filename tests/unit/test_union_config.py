@@ -153,6 +153,16 @@ def test_a_member_with_a_second_model_is_not_taken_to_be_free() -> None:
     assert MODEL_COST * 2 > CHEAP
 
 
+def test_a_union_in_a_union_is_as_dear_as_its_dearest_member() -> None:
+    model = {"name": "m", "model": "x"}
+    nested = [
+        {"name": "union", "members": members}
+        for members in (["suffix"], ["suffix", model], [{"name": "union", "members": [model]}])
+    ]
+    told = [seat.cost for seat in Options(members=(*nested, {**nested[1], "cost": 0.3}, "union")).seats()]
+    assert told == [0.0, MODEL_COST, MODEL_COST, 0.3, 0.0]
+
+
 def test_a_union_of_nothing_is_refused() -> None:
     with pytest.raises(NotEligible, match="none of the drafters"):
         ToyWorkshop(TOY, {}).drafter("union", {"members": [{"name": "eagle3", "optional": True}]})

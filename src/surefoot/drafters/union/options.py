@@ -107,10 +107,17 @@ def seat(number: int, table: Mapping[str, Any] | str) -> Seat:
             f"{rule.probe_every}"
         )
     label = _taken(given, "label", "", where)
-    cost = _taken(given, "cost", MODEL_COST if given.get("model") else 0.0, where)
+    cost = _taken(given, "cost", _unsaid_cost(name, given), where)
     if not 0 <= cost < 1e6:
         raise ConfigError(f"{where}: cost must be a share of a plain round for each drafted token; got {cost}")
     return Seat(name, given, label, cost, _taken(given, "optional", False, where), rule)
+
+
+def _unsaid_cost(name: str, given: Mapping[str, Any]) -> float:
+    """What a drafted token is taken to cost where the member does not say: of a union, what its dearest member does."""
+    if name == "union" and isinstance(members := given.get("members"), list | tuple):
+        return max((seat(number, table).cost for number, table in enumerate(members, 1)), default=0.0)
+    return MODEL_COST if given.get("model") else 0.0
 
 
 def _taken(table: dict[str, Any], key: str, default: Any, where: str, known: Sequence[str] = ()) -> Any:
