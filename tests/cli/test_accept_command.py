@@ -156,17 +156,22 @@ def test_drafts_of_a_second_model_have_no_prediction_until_their_cost_is_stated(
     assert "with a curve in milliseconds" in ratios.out
 
 
-def test_the_clock_decides_no_count(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine whose host is slow a union by the clock asks nobody; what it offers is no matter of the machine."""
-    nested = 'drafts.members=[{name="ngram", min_n=1}, {name="union", members=["suffix"]}]'
-    counts = []
-    for step_s in (1e-9, 1e-2):
-        ticks = (n * step_s for n in itertools.count())
-        clock = SimpleNamespace(perf_counter=partial(next, ticks))
+NESTED = 'drafts.members=[{name="ngram", min_n=1}, {name="union", members=["suffix"]}]'
+
+
+@pytest.mark.parametrize("drafts", [("drafts.name=union", NESTED), ("drafts.name=suffix+ngram",)])
+def test_the_clock_decides_no_count(
+    drafts: tuple[str, ...], tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where proposals take long, a union by the clock asks nobody; what it offers is no matter of the machine."""
+    counts, given = [], [word for each in drafts for word in ("--set", each)]
+    for number, told in enumerate(((), ("--set", "drafts.reproducible=true"))):
+        clock = SimpleNamespace(perf_counter=partial(next, itertools.count()))  # a proposal is a tenth of a round
         monkeypatch.setattr("surefoot.app.cli.accept_prepare.time", clock)
-        record = tmp_path / f"{step_s}.jsonl"
-        done = accept(tiny, *TOY, "--set", "drafts.name=union", "--set", nested, "--workloads", "code",
-                      "--tokens", "64", "--each", "1", "--out", record)  # fmt: skip
+        record = tmp_path / f"{number}.jsonl"
+        done = accept(
+            tiny, *TOY, *given, *told, "--workloads", "code", "--tokens", "64", "--each", "1", "--out", record
+        )
         assert done.code == 0, done
         counts.append([(each.mode, each.steps) for each in store.load(record).counted if each.mode != "live"])
     assert counts[0] == counts[1]

@@ -168,14 +168,15 @@ def _count(planned: Planned, run: Run, writers: Writers, counted: Mapping[Key, C
 
 def _by_stated_costs(drafts: Part) -> Part:
     """The drafter; unions in it go without a clock unless told otherwise: whom they ask would hang on the machine."""
-    if drafts.name != "union":
+    together = tuple(each.strip() for each in drafts.name.split("+"))
+    if together == (drafts.name,) != ("union",):
         return drafts
     members = []
-    for member in drafts.options.get("members", ()):
+    for member in drafts.options.get("members", ()) if together == ("union",) else together:
         given = {"name": member} if isinstance(member, str) else dict(member)
         name = given.pop("name", "")
         members.append({"name": name, **_by_stated_costs(Part(name, given)).options})
-    return Part(drafts.name, {"reproducible": True, **drafts.options, "members": tuple(members)})
+    return Part("union", {"reproducible": True, **drafts.options, "members": tuple(members)})
 
 
 def _written(planned: Planned, writers: Writers, config: Config) -> Counted:
