@@ -3,8 +3,9 @@
     python benchmarks/arms.py [RECORD ...] [--out FILE]
 
 `surefoot bench` holds each arm against plain decoding. This holds them against each other, prompt by prompt, from the
-same pairs. The best fixed length of a workload is picked from these very pairs, so that chance is in its favour.
-Nothing is timed.
+same pairs. The best fixed length of a workload is picked from these very pairs, so that chance is in its favour. Rows
+whose texts differ are left out. What stands against the runtime's own decoding is said first, since a ratio of two arms
+of ours does not hang on it. Nothing is timed.
 """
 
 from __future__ import annotations
@@ -27,16 +28,21 @@ Logs = Mapping[str, float]
 """By prompt: the log of an arm's tokens per second by those of plain decoding."""
 
 
-def logs_of(analysis: Analysis) -> dict[str, dict[str, Logs]]:
-    """By workload and arm, the pairs that count."""
-    found: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
+def logs_of(analysis: Analysis) -> dict[tuple[str, int], dict[str, Logs]]:
+    """By workload, budget and arm, the pairs that count."""
+    sound = {
+        (row.workload, row.budget, row.arm)
+        for row in analysis.rows
+        if row.kind == "peer" or row.same_ids == row.all_pairs
+    }
+    found: defaultdict[tuple[str, int, str, str], list[float]] = defaultdict(list)
     for pair in analysis.pairs:
-        if not pair.reasons:
-            found[pair.workload, pair.arm, pair.prompt].append(math.log(pair.ratio))
-    by_workload: dict[str, dict[str, dict[str, float]]] = {}
-    for (workload, arm, prompt), values in found.items():
-        by_workload.setdefault(workload, {}).setdefault(arm, {})[prompt] = sum(values) / len(values)
-    return by_workload  # type: ignore[return-value]
+        if not pair.reasons and (pair.workload, pair.budget, pair.arm) in sound:
+            found[pair.workload, pair.budget, pair.arm, pair.prompt].append(math.log(pair.ratio))
+    rows: dict[tuple[str, int], dict[str, dict[str, float]]] = {}
+    for (workload, budget, arm, prompt), values in found.items():
+        rows.setdefault((workload, budget), {}).setdefault(arm, {})[prompt] = sum(values) / len(values)
+    return rows  # type: ignore[return-value]
 
 
 def by(arm: Logs, other: Logs) -> dict[str, Any] | None:
@@ -54,8 +60,8 @@ def best(arms: Mapping[str, Logs], names: Iterable[str]) -> str | None:
     return max(means, key=means.__getitem__, default=None)
 
 
-def row(workload: str, arms: Mapping[str, Logs]) -> dict[str, Any]:
-    """All comparisons of a workload."""
+def row(workload: str, budget: int, arms: Mapping[str, Logs]) -> dict[str, Any]:
+    """All comparisons of a workload at a budget of output tokens."""
     plain = dict.fromkeys((prompt for each in arms.values() for prompt in each), 0.0)
     single = [f"{name}/goodput" for name in ("ngram", "suffix", "lookahead")]
     fixed = best(arms, [name for name in arms if name.startswith("ngram/fixed")])
@@ -65,6 +71,7 @@ def row(workload: str, arms: Mapping[str, Logs]) -> dict[str, Any]:
     union = arms.get("union/goodput", {})
     return {
         "workload": workload,
+        "budget": budget,
         "by_plain": {name: by(each, plain) for name, each in arms.items()},
         "best_fixed": fixed,
         "goodput_by_best_fixed": by(policy, arms[fixed]) if fixed else None,
@@ -89,9 +96,13 @@ def mean(rows: Sequence[Mapping[str, Any]], key: str) -> float | None:
 def compared(path: Path) -> dict[str, Any]:
     """A record, told and printed."""
     analysis = analyse(load(path))
-    rows = [row(workload, arms) for workload, arms in logs_of(analysis).items()]
+    rows = [row(workload, budget, arms) for (workload, budget), arms in logs_of(analysis).items()]
     baseline = analysis.gates.get("baseline")
-    print(f"\n{path.name}: {'no baseline gate' if baseline is None else baseline.text}")
+    run = analysis.run
+    print(
+        f"\n{path.name}: {run.model['model']} on {run.model['runtime']}, {run.machine['cpu']}, {run.machine['cores']} cores"
+    )
+    print(f"plain decoding: {'no baseline gate' if baseline is None else baseline.text}")
     print(f"{len(analysis.pairs) - len(analysis.excluded)} pairs, {len(analysis.excluded)} left out")
     head = (
         "workload",
@@ -104,7 +115,7 @@ def compared(path: Path) -> dict[str, Any]:
     )
     lines = [
         (
-            each["workload"], shown(each["by_plain"].get("ngram/goodput")),
+            f"{each['workload']} {each['budget']}", shown(each["by_plain"].get("ngram/goodput")),
             f"{(each['best_fixed'] or '-').rpartition('=')[2]}: {shown(each['by_plain'].get(each['best_fixed']))}",
             shown(each["goodput_by_best_fixed"]), shown(each["goodput_by_peer"]),
             shown(each["union_by_best_member"]), shown(each["union_by_peer"]),
@@ -130,7 +141,10 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, help="where the record of this goes")
     args = parser.parse_args()
-    found = [compared(path) for path in args.records or sorted(RECORDS.glob(ARMS))]
+    paths = args.records or sorted(RECORDS.glob(ARMS))
+    if not paths:
+        parser.error(f"there is no {ARMS} in {RECORDS}: name a record of surefoot bench")
+    found = [compared(path) for path in paths]
     if args.out:
         write_record(args.out, "arms of benches held against each other", found)
 

@@ -156,22 +156,31 @@ def test_drafts_of_a_second_model_have_no_prediction_until_their_cost_is_stated(
     assert "with a curve in milliseconds" in ratios.out
 
 
-NESTED = 'drafts.members=[{name="ngram", min_n=1}, {name="union", members=["suffix"]}]'
+UNIONS = [
+    '{name="ngram", min_n=1}, {name="union", members=["suffix"]}',
+    '"suffix+ngram", "lookahead"',
+    '"suffix", "ngram"',
+]
+STATED = [
+    '{name="ngram", min_n=1}, {name="union", members=["suffix"], reproducible=true}',
+    '{name="union", members=["suffix", "ngram"], reproducible=true}, "lookahead"',
+    '"suffix", "ngram"',
+]
 
 
-@pytest.mark.parametrize("drafts", [("drafts.name=union", NESTED), ("drafts.name=suffix+ngram",)])
+@pytest.mark.parametrize(("members", "stated"), [*zip(UNIONS, STATED, strict=True)], ids=["nested", "plus", "flat"])
 def test_the_clock_decides_no_count(
-    drafts: tuple[str, ...], tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
+    members: str, stated: str, tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where proposals take long, a union by the clock asks nobody; what it offers is no matter of the machine."""
-    counts, given = [], [word for each in drafts for word in ("--set", each)]
-    for number, told in enumerate(((), ("--set", "drafts.reproducible=true"))):
+    plain = ("--set", "drafts.name=union", "--set", f"drafts.members=[{members}]")
+    told = ("--set", "drafts.name=union", "--set", f"drafts.members=[{stated}]", "--set", "drafts.reproducible=true")
+    counts = []
+    for number, given in enumerate((plain, told)):
         clock = SimpleNamespace(perf_counter=partial(next, itertools.count()))  # a proposal is a tenth of a round
         monkeypatch.setattr("surefoot.app.cli.accept_prepare.time", clock)
         record = tmp_path / f"{number}.jsonl"
-        done = accept(
-            tiny, *TOY, *given, *told, "--workloads", "code", "--tokens", "64", "--each", "1", "--out", record
-        )
+        done = accept(tiny, *TOY, *given, "--workloads", "code", "--tokens", "64", "--each", "1", "--out", record)
         assert done.code == 0, done
         counts.append([(each.mode, each.steps) for each in store.load(record).counted if each.mode != "live"])
     assert counts[0] == counts[1]

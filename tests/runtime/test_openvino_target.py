@@ -165,14 +165,14 @@ def test_a_compiled_model_that_was_cut_off_is_made_again(share: float, folder: A
 
 
 LEFT_IN_ORDER = """
-import os, signal, sys
+import signal, sys
 from pathlib import Path
 from surefoot.targets.openvino import Options, build
 one, two = (build(Options(threads=1), Path(sys.argv[1])) for _ in range(2))
 del one
 del two
 try:
-    os.kill(os.getpid(), signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
 except KeyboardInterrupt:
     print("interrupted")
 """

@@ -121,7 +121,7 @@ RECORDS: tuple[Record, ...] = (
     pair(0, off=side((step(),) * 3), on=side((step(3, 1),) * 2)),
     Resumed("2026-03-05T10:00:00Z", {"cores": 2}),
     pair(3, arm="peer", off=side((step(),)), on=replace(side(ids=(1, 2, 3)), steps=None, n_output=3, finish=None)),
-    pair(4, off=side((step(),)), on=side((step(),)), on_conditions=Conditions(temperature_c=-4.5)),
+    pair(4, off=side((step(),)), on=side((step(),)), on_conditions=Conditions(temperature_c=-4.5), shared=True),
     End("2026-03-05T11:00:00Z", "complete"),
 )
 """One of each kind, in an order in which a run may write them."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 
-from surefoot.lab.plan import plan, shares
+from surefoot.lab.plan import plan
 from surefoot.lab.records import SCHEMA, Arm, Conditions, Gate, Pair, PromptUse, Reference, Run, Side, Step
 from surefoot.lab.store import Loaded
 
@@ -94,9 +93,8 @@ def bench(
                 references.append(Reference(use.id, budget, at_s, side, conditions))
     lengths = {use.id: use.n_tokens for use in uses}
     off_at, off = 0.0, (references[0].off, references[0].conditions)
-    for before, planned in pairwise([None, *plan(run)]):
-        assert planned is not None
-        n_prompt, shared = lengths[planned.prompt], shares(planned, before)
+    for planned in plan(run):
+        n_prompt, shared = lengths[planned.prompt], planned.shared
         at_s = off_at if shared else machine.now - began
         if planned.first == "on":
             on = machine.write(n_prompt, planned.budget, gain)

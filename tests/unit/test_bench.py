@@ -146,6 +146,24 @@ def test_a_plain_text_between_two_arms_is_written_once() -> None:
     assert here.writings == warm_up + references + 2 * len(pairs) - len(shared)
 
 
+def test_one_arm_on_one_prompt_shares_nothing() -> None:
+    """Two pairs of one row with one plain text would count its noise twice."""
+    run = run_of(arms=ARMS[:1], budgets=(12,), prompts=run_of().prompts[:1], workloads={"a": "x"}, pairs_wanted=6)
+    here = done(run)
+    assert [pair.first for pair in here.of(Pair)] == ["off", "on"] * 3
+    assert not any(pair.shared for pair in here.of(Pair))
+
+
+def test_a_run_that_broke_off_between_two_arms_writes_the_plain_text_again() -> None:
+    run, whole = run_of(), done()
+    pairs = whole.of(Pair)
+    place = next(pair.number for pair in pairs if pair.shared)
+    cut = store.Loaded(run, (), tuple(whole.of(Reference)), tuple(pairs[:place]), (), None, False)
+    again = done(run, Here(), before=cut).of(Pair)
+    assert (again[0].number, again[0].shared, again[0].arm) == (place, False, pairs[place].arm)
+    assert [pair.shared for pair in again[1:]] == [pair.shared for pair in pairs[place + 1 :]]
+
+
 def test_the_time_that_is_left_counts_a_shared_text_once() -> None:
     """Once every text has been written, what is left is known to the second."""
     here = done(run_of(pairs_wanted=6))

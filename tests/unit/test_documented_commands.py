@@ -13,7 +13,7 @@ from surefoot.app.cli.main import build_parser
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "studies").rglob("*.md"))]
-LINE = re.compile(r"^ *(surefoot [a-z](?:[^\n\\]|\\\n|\\.)*)$", re.MULTILINE)
+LINE = re.compile(r"^ *(?:\$ )?(surefoot [a-z](?:[^\n\\]|\\\n|\\.)*)$", re.MULTILINE)
 
 
 def shown() -> Iterator[tuple[str, str]]:

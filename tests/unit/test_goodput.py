@@ -486,6 +486,22 @@ def test_who_pauses_between_two_rounds_is_no_cost_of_drafts() -> None:
     assert lengths(world.rounds) == lengths(steady.rounds)
 
 
+def test_single_late_rounds_call_for_no_correction() -> None:
+    """Of a row count that is known; three in a row do, and so does one of a row count that is new."""
+    observed, found = Observed(curve(SEED)), curve(SEED)
+
+    def learn(rows: int, times: float) -> bool:
+        due = times * found.direct_s(rows, 848)
+        return (
+            observed.learn(Round((1,), 0, 0, 0, 848, rows, rows, extend_s=due), found.direct_s(rows, 848)) is not None
+        )
+
+    assert [learn(1, 1.0) for _ in range(33)].count(True) >= 2, "now and then anyway"
+    assert [learn(1, times) for times in (9.0, 1.0, 9.0, 9.0, 1.0)] == [False] * 5
+    assert [learn(1, 9.0) for _ in range(3)] == [False, False, True]
+    assert learn(2, 9.0)
+
+
 def test_single_stalls_do_not_make_the_past_forgotten() -> None:
     observed, found = Observed(curve(SEED)), curve(SEED)
     for number in range(60):

@@ -156,6 +156,12 @@ MALFORMED: dict[str, tuple[Callable[[list[bytes]], bytes], str]] = {
     "a text in no time": (put(4, "off", "decode_s", value=0), "line 4 .* wrote 4 tokens in no time"),
     "pair repeated": (lambda lines: b"".join([*lines[:4], lines[3]]), "line 5 .* is pair 0 after pair 0"),
     "pairs out of order": (put(7, "number", value=2), "line 7 .* is pair 2 after pair 3"),
+    "a text shared with no pair": (
+        put(4, "shared", value=True),
+        "line 4 .* is pair 0, whose plain text is not the one",
+    ),
+    "a text shared out of turn": (put(6, "first", value="off"), "line 7 .* is pair 4, whose plain text is not the one"),
+    "a text shared with another": (put(6, "off", "decode_s", value=9), "line 7 .* is pair 4, whose plain text is not"),
     "unknown arm": (put(4, "arm", value="eagle"), 'line 4 .* of the arm "eagle", which the run does not name'),
     "unknown prompt": (put(4, "prompt", value="x"), 'line 4 .* uses the prompt "x", which the run does not name'),
     "another workload": (

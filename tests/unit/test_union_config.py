@@ -153,14 +153,22 @@ def test_a_member_with_a_second_model_is_not_taken_to_be_free() -> None:
     assert MODEL_COST * 2 > CHEAP
 
 
-def test_a_union_in_a_union_is_as_dear_as_its_dearest_member() -> None:
-    model = {"name": "m", "model": "x"}
-    nested = [
-        {"name": "union", "members": members}
-        for members in (["suffix"], ["suffix", model], [{"name": "union", "members": [model]}])
-    ]
-    told = [seat.cost for seat in Options(members=(*nested, {**nested[1], "cost": 0.3}, "union")).seats()]
-    assert told == [0.0, MODEL_COST, MODEL_COST, 0.3, 0.0]
+@pytest.mark.parametrize(
+    ("member", "cost"),
+    [
+        ({"name": "union", "members": ["suffix"]}, 0.0),
+        ({"name": "union", "members": ["suffix", {"name": "ngram", "cost": 0.3}]}, 0.3),
+        ({"name": "union", "members": [{"name": "union", "members": [{"name": "ngram", "cost": 0.3}]}]}, 0.3),
+        ({"name": "union", "members": ["suffix", {"name": "ngram", "cost": 0.3}], "cost": 0.1}, 0.1),
+        ({"name": "union", "members": ["suffix", {"name": "model", "cost": 0.3, "optional": True}]}, 0.0),
+        ("suffix+ngram", 0.0),
+    ],
+)
+def test_a_union_in_a_union_is_as_dear_as_its_dearest_member(member: Any, cost: float) -> None:
+    """Of those that are there, unless it says so itself."""
+    drafter: Any = ToyWorkshop(TOY, {}).drafter("union", {"members": [member, "ngram"]})
+    seat = drafter.members[0].seat
+    assert seat.cost == cost
 
 
 def test_a_union_of_nothing_is_refused() -> None:

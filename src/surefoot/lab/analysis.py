@@ -73,7 +73,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class PairPoint:
-    """One pair as a figure draws it. reasons: why it was left out, in words; empty where it was used."""
+    """One pair as a figure draws it. reasons: why it was left out, in words; empty where it was used. shared: its plain
+    text is that of the pair before."""
 
     number: int
     workload: Workload
@@ -86,6 +87,7 @@ class PairPoint:
     ratio: float
     same_ids: bool
     reasons: tuple[str, ...]
+    shared: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,4 +247,5 @@ def _point(pair: Pair, reasons: tuple[str, ...]) -> PairPoint:
         ratio=pair.ratio,
         same_ids=pair.same_ids,
         reasons=reasons,
+        shared=pair.shared,
     )

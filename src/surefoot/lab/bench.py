@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Literal
 
 from surefoot.core.errors import ConfigError
 from surefoot.core.ports import Clock
 from surefoot.core.types import Ids, as_ids
 from surefoot.lab import differences
-from surefoot.lab.plan import Planned, plan, references, shares, spare
+from surefoot.lab.plan import Planned, plan, references, spare
 from surefoot.lab.records import Conditions, End, Gate, Pair, Record, Reference, Run, Side
 from surefoot.lab.store import Loaded
 from surefoot.lab.validity import examine
@@ -103,7 +102,7 @@ def execute(
     exempt, load = differences.may_differ(run), None
     why: Literal["complete", "time"] = "complete"
     place = 0
-    last: tuple[Planned, Pair] | None = None
+    last: Pair | None = None
     while why == "complete":
         if place == len(todo):
             todo += spare(run, pairs, _disturbed(run, rested, pairs))
@@ -111,11 +110,10 @@ def execute(
                 break
         planned = todo[place]
         elapsed = world.clock() - began
-        before_it = last[0] if last else None
-        if time_limit_s is not None and elapsed + _expected(planned, before_it, pairs) > time_limit_s:
+        if time_limit_s is not None and elapsed + _expected(planned, pairs) > time_limit_s:
             why = "time"
             break
-        left = sum(_expected(each, ahead, pairs) for ahead, each in pairwise([before_it, *todo[place:]]) if each)
+        left = sum(_expected(each, pairs) for each in todo[place:])
         room = None if time_limit_s is None else time_limit_s - elapsed
         known = None if not pairs else left if room is None else min(left, room)
         world.show(Progress(place, len(todo), known, f"{planned.workload}, {planned.arm}"))
@@ -123,7 +121,7 @@ def execute(
         world.append(pair)
         pairs.append(pair)
         load = _tell_load(pair, busy, load, world.note)
-        last = planned, pair
+        last = pair
         if not pair.same_ids and pair.arm not in exempt:
             found = (*found, _look_again(pair, sides, world))
             world.append(differences.gate(run, pairs, found))
@@ -189,17 +187,17 @@ def _references(
     return written
 
 
-def _measure(planned: Planned, last: tuple[Planned, Pair] | None, sides: Sides, world: World, zero: float) -> Pair:
+def _measure(planned: Planned, last: Pair | None, sides: Sides, world: World, zero: float) -> Pair:
     """One pair, its sides right after each other.
 
-    last: the pair that just ended. Where its plain text is the one that this pair begins with, it is not written again.
+    last: the pair that just ended; None where anything else ran since.
     """
     ids = sides.prompts[planned.prompt]
     off, on = (partial(write, ids, planned.budget) for write in (sides.off, sides.arms[planned.arm]))
-    shared = last is not None and shares(planned, last[0])
+    shared = planned.shared and last is not None and last.number == planned.number - 1
     if last is not None and shared:
-        at_s = last[1].at_s + _seconds(last[1].on)
-        off_side = last[1].off, last[1].off_conditions
+        at_s = last.at_s + _seconds(last.on)
+        off_side = last.off, last.off_conditions
         on_side = world.watched(on)
     else:
         at_s = world.clock() - zero
@@ -240,7 +238,8 @@ def _tell_load(
     pair: Pair, busy: Callable[[Conditions], str | None], before: str | None, note: Callable[[str], None]
 ) -> str | None:
     """What others do to the machine now; the user is told when it begins and when it is over."""
-    found = [text for text in (busy(pair.off_conditions), busy(pair.on_conditions)) if text]
+    new = (pair.on_conditions,) if pair.shared else (pair.off_conditions, pair.on_conditions)
+    found = [text for conditions in new if (text := busy(conditions))]
     if found and not before:
         note(f"{found[0]}; pairs that it disturbs are left out, and the run goes on.")
     if before and not found:
@@ -248,17 +247,16 @@ def _tell_load(
     return found[0] if found else None
 
 
-def _expected(planned: Planned, before: Planned | None, pairs: Sequence[Pair]) -> float:
-    """Seconds that a pair will take after the one before, from those most like it."""
+def _expected(planned: Planned, pairs: Sequence[Pair]) -> float:
+    """Seconds that a pair will take, from those most like it."""
     likeness: tuple[Callable[[Pair], bool], ...] = (
         lambda pair: (pair.prompt, pair.budget, pair.arm) == (planned.prompt, planned.budget, planned.arm),
         lambda pair: (pair.workload, pair.budget) == (planned.workload, planned.budget),
         lambda pair: pair.budget == planned.budget,
         lambda pair: True,
     )
-    off = 0.0 if shares(planned, before) else 1.0
     for like in likeness:
-        found = [off * _seconds(pair.off) + _seconds(pair.on) for pair in pairs if like(pair)]
+        found = [_seconds(pair.on) + (0.0 if planned.shared else _seconds(pair.off)) for pair in pairs if like(pair)]
         if found:
             return sum(found) / len(found)
     return 0.0

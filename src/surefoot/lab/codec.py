@@ -83,7 +83,7 @@ def decode(line: bytes, where: str) -> Record:
     return record
 
 
-def check_in_run(record: Record, run: Run, last_pair: int | None, end: End | None, where: str) -> None:
+def check_in_run(record: Record, run: Run, last: Pair | None, end: End | None, where: str) -> None:
     """Nothing, if the record may follow what was read before it.
 
     Raises: ConfigError when it names what the run does not have, repeats a pair, or follows the end.
@@ -93,10 +93,14 @@ def check_in_run(record: Record, run: Run, last_pair: int | None, end: End | Non
     if end is not None and not isinstance(record, Resumed):
         raise ConfigError(f"{where} is a {type(record).__name__.lower()} after the end of the run")
     if isinstance(record, Pair):
-        if last_pair is not None and record.number <= last_pair:
-            raise ConfigError(f"{where} is pair {record.number} after pair {last_pair}: pairs are numbered as they ran")
-        if record.shared and record.measured != last_pair:
-            raise ConfigError(f"{where} shares the plain text of pair {record.measured}, which is not before it")
+        if last is not None and record.number <= last.number:
+            raise ConfigError(
+                f"{where} is pair {record.number} after pair {last.number}: pairs are numbered as they ran"
+            )
+        if record.shared and not _may_share(last, record):
+            raise ConfigError(
+                f"{where} is pair {record.number}, whose plain text is not the one that ended the pair before"
+            )
         if record.arm not in {arm.label for arm in run.arms}:
             raise ConfigError(f"{where} is a pair of the arm {_show(record.arm)}, which the run does not name")
     if isinstance(record, Counted):
@@ -112,6 +116,17 @@ def check_in_run(record: Record, run: Run, last_pair: int | None, end: End | Non
             )
         if not isinstance(record, Counted) and record.budget not in run.budgets:
             raise ConfigError(f"{where} has a budget of {record.budget} tokens, which the run does not name")
+
+
+def _may_share(last: Pair | None, pair: Pair) -> bool:
+    """Whether the plain text of a pair is the one that the pair before ended with."""
+    return (
+        last is not None
+        and last.number == pair.number - 1
+        and (last.first, pair.first) == ("on", "off")
+        and (last.prompt, last.budget, last.off, last.off_conditions)
+        == (pair.prompt, pair.budget, pair.off, pair.off_conditions)
+    )
 
 
 def _check_counted(record: Counted, run: Run, where: str) -> None:

@@ -6,7 +6,8 @@ import hashlib
 from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, zip_longest
+from functools import partial
+from itertools import chain
 from typing import Literal
 
 from surefoot.lab.records import Pair, PromptUse, Run, Workload
@@ -15,7 +16,8 @@ from surefoot.lab.stats import MIN_VALUES
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A pair that is still to run. `number` is that of the `Pair` it becomes."""
+    """A pair that is still to run. `number` is that of the `Pair` it becomes. shared: the pair before ends with the
+    plain text that this one begins with."""
 
     number: int
     arm: str
@@ -23,6 +25,7 @@ class Planned:
     prompt: str
     budget: int
     first: Literal["off", "on"]
+    shared: bool = False
 
 
 def plan(run: Run) -> tuple[Planned, ...]:
@@ -30,9 +33,8 @@ def plan(run: Run) -> tuple[Planned, ...]:
 
     A turn holds one pair of every workload, budget and arm, mixed, so that a drift of the machine meets all of them
     alike and a run that is cut short is short of every row alike. Each turn takes the next prompt of each workload.
-    Which side goes first changes from one run of a prompt with an arm to the next, and from pair to pair where the
-    arms are even in number. Two arms of a prompt come one after the other wherever one ends and the other begins with
-    plain decoding, which then runs once for both (`shares`).
+    Which side goes first changes from pair to pair as far as it can, and always from one run of a prompt with an arm to
+    the next. Of two arms, one ends and the other begins with plain decoding of the prompt, which runs once for both.
     Source: the order within a turn is that of a hash, because the generators of the standard library promise no
     sequence across versions, and a run may be resumed by another one.
     """
@@ -59,7 +61,7 @@ def spare(run: Run, pairs: Sequence[Pair], left_out: Container[int]) -> tuple[Pl
     more = _turn(run, by_workload(run.prompts), turn, 0)
     short = [pair for pair in more if counted[pair.arm, pair.workload, pair.budget] < run.pairs_wanted]
     start = 1 + max((pair.number for pair in pairs), default=-1)
-    return tuple(replace(pair, number=start + at) for at, pair in enumerate(short))
+    return tuple(_numbered(short, start))
 
 
 def by_workload(prompts: Sequence[PromptUse]) -> dict[Workload, list[PromptUse]]:
@@ -82,19 +84,10 @@ def references(run: Run) -> tuple[tuple[str, int], ...]:
     return tuple((prompts[turn % len(prompts)].id, min(run.budgets)) for prompts, turn in turns)
 
 
-def shares(planned: Planned, before: Planned | None) -> bool:
-    """Whether the plain text that ends the pair before is the one that this pair begins with."""
-    return (
-        before is not None
-        and planned.number == before.number + 1
-        and (planned.prompt, planned.budget) == (before.prompt, before.budget)
-        and (before.first, planned.first) == ("on", "off")
-    )
-
-
 def _turn(run: Run, groups: dict[Workload, list[PromptUse]], turn: int, start: int) -> list[Planned]:
     """One pair of every workload, budget and arm."""
-    blocks: list[list[Planned]] = []
+    couples: list[list[Planned]] = []
+    alone: dict[str, list[Planned]] = {"on": [], "off": []}
     place = 0
     for workload, prompts in groups.items():
         prompt = prompts[turn % len(prompts)]
@@ -108,10 +101,34 @@ def _turn(run: Run, groups: dict[Workload, list[PromptUse]], turn: int, start: i
                 (on if first == "on" else off).append(Planned(0, arm.label, workload, prompt.id, budget, first))
                 place += 1
             for side in (on, off):
-                side.sort(key=lambda pair: _hash(run.seed, turn, pair.workload, pair.budget, pair.arm))
-            blocks += [[pair for pair in both if pair is not None] for both in zip_longest(on, off)]
-    blocks.sort(key=lambda block: _hash(run.seed, turn, block[0].workload, block[0].budget, block[0].arm))
-    return [replace(pair, number=start + at) for at, pair in enumerate(chain.from_iterable(blocks))]
+                side.sort(key=partial(_place, run.seed, turn))
+            couples += [list(couple) for couple in zip(on, off, strict=False)]
+            for pair in (*on[len(off) :], *off[len(on) :]):
+                alone[pair.first].append(pair)
+    for side in alone.values():
+        side.sort(key=partial(_place, run.seed, turn))
+    couples += [list(couple) for couple in zip(alone["on"], alone["off"], strict=False)]
+    couples.sort(key=lambda couple: _place(run.seed, turn, couple[0]))
+    n = min(map(len, alone.values()))
+    return _numbered([*alone["off"][n:], *chain.from_iterable(couples), *alone["on"][n:]], start)
+
+
+def _numbered(pairs: Sequence[Planned], start: int) -> list[Planned]:
+    """The pairs of a turn in their order, the first of this number."""
+    before = (None, *pairs)
+    return [replace(pair, number=start + at, shared=_share(before[at], pair)) for at, pair in enumerate(pairs)]
+
+
+def _share(before: Planned | None, pair: Planned) -> bool:
+    """Whether plain decoding of the same prompt ends one pair and begins the next, of another arm."""
+    if before is None or before.arm == pair.arm or (before.first, pair.first) != ("on", "off"):
+        return False
+    return (before.prompt, before.budget) == (pair.prompt, pair.budget)
+
+
+def _place(seed: int, turn: int, pair: Planned) -> str:
+    """Where a pair lies within its turn."""
+    return _hash(seed, turn, pair.workload, pair.budget, pair.arm)
 
 
 def _hash(*parts: object) -> str:

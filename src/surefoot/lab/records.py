@@ -184,9 +184,9 @@ class Reference:
 class Pair:
     """Plain decoding and one arm on the same prompt, seconds apart.
 
-    number: counts all pairs of the run, in the order in which they ran. at_s: seconds since the run began (of working
-    time: the gap before a resumption is not in it). first: which side ran first. shared: `off` is that of the pair
-    before, which ended with it.
+    number: counts all pairs of the run, in the order in which they ran. at_s: seconds since the run began, at the first
+    side (of working time: the gap before a resumption is not in it). first: which side ran first. shared: `off` and its
+    conditions are those of the pair before, which ended with it.
     """
 
     number: int

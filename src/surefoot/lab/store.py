@@ -143,7 +143,7 @@ def _read(file: BinaryIO, path: Path) -> tuple[Loaded, int]:
                 raise ConfigError(f"{where} is a {type(record).__name__.lower()}: a run record begins with a run")
             run = record
         else:
-            codec.check_in_run(record, run, pairs[-1].number if pairs else None, end, where)
+            codec.check_in_run(record, run, pairs[-1] if pairs else None, end, where)
         size += len(line)
         match record:
             case Gate():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from surefoot.core.errors import ConfigError, NotEligible
 from surefoot.core.ports import Drafter, Plugin, Target, Workshop
 from surefoot.drafters.union.drafter import Union
@@ -14,7 +16,8 @@ def _build(options: Options, target: Target, workshop: Workshop) -> Union:
     for number, seat in enumerate(options.seats(), 1):
         drafter = _seated(number, seat, workshop)
         if drafter is not None:
-            members.append(Member(seat, drafter))
+            dear = not seat.said and ("+" in seat.name or seat.name == "union")
+            members.append(Member(replace(seat, cost=drafter.needs.token_cost) if dear else seat, drafter))
     if not members:
         raise NotEligible("none of the drafters of the union can be had here; name others in drafts.members.")
     reproducible = options.reproducible

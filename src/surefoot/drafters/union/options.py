@@ -30,7 +30,7 @@ class Seat:
     """One member as it was asked for: the drafter, what to call its drafts, what they cost, its gate.
 
     cost: of a drafted token, as a share of a plain round. optional: whether the union does without it where it cannot
-    be had here.
+    be had here. said: whether the cost was stated.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Seat:
     cost: float = 0.0
     optional: bool = False
     rule: Rule = field(default_factory=Rule)
+    said: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +108,11 @@ def seat(number: int, table: Mapping[str, Any] | str) -> Seat:
             f"{rule.probe_every}"
         )
     label = _taken(given, "label", "", where)
-    cost = _taken(given, "cost", _unsaid_cost(name, given), where)
+    said = "cost" in given
+    cost = _taken(given, "cost", MODEL_COST if given.get("model") else 0.0, where)
     if not 0 <= cost < 1e6:
         raise ConfigError(f"{where}: cost must be a share of a plain round for each drafted token; got {cost}")
-    return Seat(name, given, label, cost, _taken(given, "optional", False, where), rule)
-
-
-def _unsaid_cost(name: str, given: Mapping[str, Any]) -> float:
-    """What a drafted token is taken to cost where the member does not say: of a union, what its dearest member does."""
-    if name == "union" and isinstance(members := given.get("members"), list | tuple):
-        return max((seat(number, table).cost for number, table in enumerate(members, 1)), default=0.0)
-    return MODEL_COST if given.get("model") else 0.0
+    return Seat(name, given, label, cost, _taken(given, "optional", False, where), rule, said)
 
 
 def _taken(table: dict[str, Any], key: str, default: Any, where: str, known: Sequence[str] = ()) -> Any:

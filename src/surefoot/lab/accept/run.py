@@ -155,27 +155,26 @@ def _count(planned: Planned, run: Run, writers: Writers, counted: Mapping[Key, C
     if arm is None:
         return _written(planned, writers, plain(config, budget))
     drafting = configured(arm, config, budget)
-    if planned.mode != "live":
-        drafting = replace(drafting, drafts=_by_stated_costs(drafting.drafts))
     if planned.mode == "oracle":
         ids = counted["plain", "", use.id, planned.temperature].ids
         steps = _replayed(planned, writers, drafting, ids, draft_len) if len(ids) > 1 else ()
         return _counted(planned, (), None, steps)
     if planned.mode != "live":
-        drafting = replace(drafting, policy=Part("fixed", {"draft_len": draft_len}))
+        by_count = Part("fixed", {"draft_len": draft_len})
+        drafting = replace(drafting, policy=by_count, drafts=_by_stated_costs(drafting.drafts))
     return _written(planned, writers, drafting)
 
 
 def _by_stated_costs(drafts: Part) -> Part:
     """The drafter; unions in it go without a clock unless told otherwise: whom they ask would hang on the machine."""
-    together = tuple(each.strip() for each in drafts.name.split("+"))
-    if together == (drafts.name,) != ("union",):
+    named = [each.strip() for each in drafts.name.split("+")]
+    if drafts.name != "union" and len(named) == 1:
         return drafts
     members = []
-    for member in drafts.options.get("members", ()) if together == ("union",) else together:
+    for member in drafts.options.get("members", ()) if drafts.name == "union" else named:
         given = {"name": member} if isinstance(member, str) else dict(member)
-        name = given.pop("name", "")
-        members.append({"name": name, **_by_stated_costs(Part(name, given)).options})
+        inner = _by_stated_costs(Part(given.pop("name", ""), given))
+        members.append({"name": inner.name, **inner.options})
     return Part("union", {"reproducible": True, **drafts.options, "members": tuple(members)})
 
 

@@ -249,6 +249,7 @@ def baseline_over_time(name: str, title: str, analysis: Analysis) -> Panel:
     when = {pair.number: pair.at_s / 60 for pair in analysis.pairs}
     used = [pair for pair in analysis.pairs if not pair.reasons]
     left_out = analysis.excluded
+    once = [pair for pair in used if not pair.shared]
 
     def paint(figure: Any) -> None:
         axes = figure.add_axes((38 / WIDTH, _BOTTOM / height, 1 - 58 / WIDTH, 1 - (_BOTTOM + 24) / height))
@@ -258,7 +259,7 @@ def baseline_over_time(name: str, title: str, analysis: Analysis) -> Panel:
             [min(band.high, top) for band in analysis.bands], linewidth=3, color=COLOURS["line"],
         )  # fmt: skip
         axes.plot(
-            [pair.at_s / 60 for pair in used], [pair.off_tps for pair in used], linestyle="none", marker="o",
+            [pair.at_s / 60 for pair in once], [pair.off_tps for pair in once], linestyle="none", marker="o",
             markersize=3.4, color=COLOURS["series-0"],
         )  # fmt: skip
         axes.plot(

@@ -180,6 +180,7 @@ def _pairs(analysis: Analysis) -> _Rows:
             "arm_tok_per_s": pair.on_tps,
             "ratio": pair.ratio if used and (pair.workload, pair.budget, pair.arm) in printed else None,
             "same_text": pair.same_ids,
+            "baseline_shared": pair.shared,
             "used": used,
             "left_out_because": "; ".join(pair.reasons),
         }

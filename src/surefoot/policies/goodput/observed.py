@@ -26,8 +26,9 @@ SURPRISE = 1.25
 IN_A_ROW = 3
 """chosen: a round that takes this much more or less than expected calls for a correction at once where its row count is
 new; of one that is known, three in a row do, the same way: they are no stalls. The machine has changed, and what was
-served before is of another one. Single rounds of known row counts would call for one in every sixth round where the
-machine is never still, and a correction takes 1 ms."""
+served before is of another one. Single rounds of known row counts would call for one all the time where the machine is
+never still: measured 2026-12-01, llama.cpp in Q8_0 on a 2-core EPYC, in every sixth round, and a correction takes 1 ms
+of a round of 8."""
 
 DRAFT_MEMORY = 0.98
 """chosen: the drafter's time is learned from about its last 50 proposals."""
@@ -138,6 +139,8 @@ class Observed:
 
     def _surprised(self, width: int, expected_s: float) -> bool:
         """Whether what was last served of this row count was all dearer, or all cheaper, than expected."""
+        if expected_s <= 0:
+            return False
         served = self._served[width]
         latest = [served[-n].extend_s for n in range(1, min(IN_A_ROW, len(served)) + 1)]
         return min(latest) >= SURPRISE * expected_s or max(latest) <= expected_s / SURPRISE
