@@ -99,9 +99,8 @@ def compared(path: Path) -> dict[str, Any]:
     rows = [row(workload, budget, arms) for (workload, budget), arms in logs_of(analysis).items()]
     baseline = analysis.gates.get("baseline")
     run = analysis.run
-    print(
-        f"\n{path.name}: {run.model['model']} on {run.model['runtime']}, {run.machine['cpu']}, {run.machine['cores']} cores"
-    )
+    where = f"{run.model['model']} on {run.model['runtime']}, {run.machine['cpu']}, {run.machine['cores']} cores"
+    print(f"\n{path.name}: {where}")
     print(f"plain decoding: {'no baseline gate' if baseline is None else baseline.text}")
     print(f"{len(analysis.pairs) - len(analysis.excluded)} pairs, {len(analysis.excluded)} left out")
     head = (
