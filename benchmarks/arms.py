@@ -31,9 +31,7 @@ Logs = Mapping[str, float]
 def logs_of(analysis: Analysis) -> dict[tuple[str, int], dict[str, Logs]]:
     """By workload, budget and arm, the pairs that count."""
     sound = {
-        (row.workload, row.budget, row.arm)
-        for row in analysis.rows
-        if row.kind == "peer" or row.same_ids == row.all_pairs
+        (row.workload, row.budget, row.arm) for row in analysis.rows if row.kind == "peer" or "differs" not in row.why
     }
     found: defaultdict[tuple[str, int, str, str], list[float]] = defaultdict(list)
     for pair in analysis.pairs:
@@ -46,12 +44,13 @@ def logs_of(analysis: Analysis) -> dict[tuple[str, int], dict[str, Logs]]:
 
 
 def by(arm: Logs, other: Logs) -> dict[str, Any] | None:
-    """An arm by another one, over the prompts of both; None where they are too few for an interval."""
+    """An arm by another one, over the prompts of both; without an interval where they are too few for one."""
     both = [math.exp(arm[prompt] - other[prompt]) for prompt in arm if prompt in other]
+    if not both:
+        return None
     found = stats.ratio_interval(both)
-    return (
-        None if found is None else {"ratio": found.estimate, "low": found.low, "high": found.high, "prompts": found.n}
-    )
+    ends = {} if found is None else {"low": found.low, "high": found.high}
+    return {"ratio": math.exp(sum(map(math.log, both)) / len(both)), **ends, "prompts": len(both)}
 
 
 def best(arms: Mapping[str, Logs], names: Iterable[str]) -> str | None:
@@ -83,8 +82,11 @@ def row(workload: str, budget: int, arms: Mapping[str, Logs]) -> dict[str, Any]:
 
 
 def shown(found: Mapping[str, Any] | None) -> str:
-    """`1.23 [1.10, 1.40]`."""
-    return "-" if found is None else f"{found['ratio']:.2f} [{found['low']:.2f}, {found['high']:.2f}]"
+    """`1.23 [1.10, 1.40]`, or `1.23 (5)` of five prompts, which have no interval."""
+    if found is None:
+        return "-"
+    ends = f"[{found['low']:.2f}, {found['high']:.2f}]" if "low" in found else f"({found['prompts']})"
+    return f"{found['ratio']:.2f} {ends}"
 
 
 def mean(rows: Sequence[Mapping[str, Any]], key: str) -> float | None:

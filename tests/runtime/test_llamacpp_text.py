@@ -25,7 +25,7 @@ from surefoot.engine.gguf_header import read_header
 from surefoot.engine.gguf_merge import merged_gguf
 from surefoot.engine.inspect import inspect
 from surefoot.lab.gates.writing import plain
-from surefoot.lab.vendor import open_vendor
+from surefoot.lab.vendor import llama_server, open_vendor
 
 pytest.importorskip("xllamacpp", reason="the llamacpp extra is not installed")
 PROMPT = "The stair has steps, the stair has steps, the stair"
@@ -127,6 +127,31 @@ print("dropped")
 """
 PATIENCE_S = 300
 """Only to end a hang; nothing is judged by it."""
+
+
+def test_the_server_is_another_process_and_ends_with_its_vendor(llama: Model) -> None:
+    """In this one its threads would slow ours down: what is compared with it would be wrong."""
+    psutil = pytest.importorskip("psutil", reason="the bench extra is not installed")
+    me = psutil.Process()
+    before = set(me.children())
+    vendor = open_vendor(llama)
+    assert vendor.plain(llama.encode("stairs"), 4).n_output == 4
+    (server,) = set(me.children()) - before
+    threads = me.num_threads()
+    vendor.lookup(llama.encode("stairs"), 4, 2)
+    assert len(set(me.children()) - before) == 2
+    assert me.num_threads() == threads
+    vendor.lookup(llama.encode("stairs"), 4, 3)
+    assert len(set(me.children()) - before) == 2, "the one for another draft length is gone"
+    del vendor
+    assert set(me.children()) == before
+    assert not server.is_running()
+
+
+def test_a_server_that_does_not_start_says_why(llama: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llama_server, "__name__", "surefoot.no_such_module")
+    with pytest.raises(NotEligible, match="does not start: its process ended"):
+        open_vendor(llama).plain(llama.encode("stairs"), 4)
 
 
 def test_a_server_that_never_answered_hangs_nothing(llama: Model) -> None:

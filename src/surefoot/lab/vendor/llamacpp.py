@@ -1,12 +1,11 @@
 """llama.cpp's own greedy generation through the binding that the target uses, with the settings that it reports.
 
-Through xllamacpp it is llama.cpp's server, inside this process, asked over its own socket for ids; its prompt lookup is
+Through xllamacpp it is llama.cpp's server, in a process of its own, asked over its socket for ids; its prompt lookup is
 `ngram-simple`. Through llama-cpp-python it is Llama.generate, and LlamaPromptLookupDecoding.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import urllib.error
 import urllib.request
@@ -20,14 +19,13 @@ from surefoot.core.types import Ids
 from surefoot.engine.generator import Model
 from surefoot.lab.records import Side
 from surefoot.lab.vendor import end_ids, finish_of, room_for
+from surefoot.lab.vendor.llama_server import NGRAM, Server
 from surefoot.targets.llamacpp.settings import CACHE_TYPES, MAX_ROWS
 
-_NGRAM = 2
-"""Source: llama-cpp-python's own default of max_ngram_size, and what transformers' lookup is given here."""
 _SAME = ("weights", "cache", "flash_attention", "repack", "threads", "ubatch", "gpu_layers", "built_for")
 _TIMEOUT_S = 3600.0
 _LOCAL = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""Asks the server in this process, whatever proxy the system names for others."""
+"""Asks a server on this machine, whatever proxy the system names for others."""
 
 
 class ServerVendor:
@@ -42,9 +40,9 @@ class ServerVendor:
         self.name = f"llama.cpp's server of xllamacpp {settings['xllamacpp']}"
         self.settings: Mapping[str, str] = {name: settings[name] for name in _SAME}
         self.lookup_settings: Mapping[str, str] = {
-            **self.settings, "spec_type": "ngram-simple", "size_n": str(_NGRAM), "min_hits": "1"
+            **self.settings, "spec_type": "ngram-simple", "size_n": str(NGRAM), "min_hits": "1"
         }  # fmt: skip
-        self._running: dict[int, Any] = {}
+        self._running: dict[int, Server] = {}
 
     def plain(self, ids: Ids, n_tokens: int) -> Side:
         """Greedy, a token a forward."""
@@ -60,12 +58,14 @@ class ServerVendor:
         """What the server for this draft length answers; 0 is plain decoding."""
         if draft_len not in self._running:
             self._start(draft_len)
-        return _post(f"{self._running[draft_len].listening_address}/completion", body, self.name)
+        return _post(f"{self._running[draft_len].address}/completion", body, self.name)
 
     def _start(self, draft_len: int) -> None:
         for other in [other for other in self._running if other and draft_len]:
             del self._running[other]
-        self._running[draft_len] = _serve(_params(self._model, draft_len), self.name)
+        server = Server(_asked(self._model, draft_len), self.name)
+        _post(f"{server.address}/completion", {"prompt": [0], "n_predict": 1}, self.name)
+        self._running[draft_len] = server
 
     def _write(self, draft_len: int, ids: Ids, n_tokens: int) -> Side:
         if self._model.config.stop_ids:
@@ -97,7 +97,7 @@ class PythonVendor:
         self.name = f"llama-cpp-python {settings['llama-cpp-python']} generate"
         # It has no switch for the arrangement of weights.
         self.settings: Mapping[str, str] = {name: settings[name] for name in _SAME} | {"repack": "on"}
-        self.lookup_settings: Mapping[str, str] = {**self.settings, "max_ngram_size": str(_NGRAM)}
+        self.lookup_settings: Mapping[str, str] = {**self.settings, "max_ngram_size": str(NGRAM)}
 
     def plain(self, ids: Ids, n_tokens: int) -> Side:
         """Greedy, a token a forward."""
@@ -118,7 +118,7 @@ class PythonVendor:
     def _looking(self) -> Any:
         from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
 
-        return self._load(LlamaPromptLookupDecoding(max_ngram_size=_NGRAM))
+        return self._load(LlamaPromptLookupDecoding(max_ngram_size=NGRAM))
 
     def _load(self, draft_model: Any) -> Any:
         from llama_cpp import Llama
@@ -176,55 +176,18 @@ def open_llamacpp(model: Model, clock: Clock) -> ServerVendor | PythonVendor:
     )
 
 
-def _serve(params: Any, name: str) -> Any:
-    """A server that has answered once.
-
-    Raises: NotEligible where it does not start; TargetError where its first answer fails.
-    """
-    import xllamacpp
-
-    try:
-        server = xllamacpp.Server(params)
-    except Exception as error:
-        raise NotEligible(f"{name} does not start: {error}") from error
-    try:
-        _post(f"{server.listening_address}/completion", {"prompt": [0], "n_predict": 1}, name)
-    except BaseException:
-        # xllamacpp 2026.10.11549 hangs where a server is dropped before its loop runs: this one is never dropped.
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))
-        raise
-    return server
-
-
-def _params(model: Model, draft_len: int) -> Any:
-    """Parameters of a server for one text at a time, as the target runs the model; no drafts where `draft_len` is 0."""
-    import xllamacpp as xlc
-
-    given, context = model.target.caps.settings, model.target.caps.max_length
-    params = xlc.CommonParams()
-    params.model.path = str(model.path)
-    params.n_ctx = context + MAX_ROWS  # as the target has it; the server ends a text a token before the end of its own
-    params.n_parallel = 1
-    params.n_batch = params.n_ubatch = int(given["ubatch"])
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = int(given["threads"])
-    key, value = given["cache"].split("/")
-    params.cache_type_k = getattr(xlc.ggml_type, f"GGML_TYPE_{key.upper()}")
-    params.cache_type_v = getattr(xlc.ggml_type, f"GGML_TYPE_{value.upper()}")
-    flash = {"auto": "AUTO", "on": "ENABLED", "off": "DISABLED"}[given["flash_attention"]]
-    params.flash_attn_type = getattr(xlc.llama_flash_attn_type, f"LLAMA_FLASH_ATTN_TYPE_{flash}")
-    params.no_extra_bufts = given["repack"] == "off"
-    params.n_gpu_layers = _layers(given)
-    params.swa_full = True
-    # What would change the sizes asked for, keep caches of earlier prompts, or talk.
-    params.fit_params = False
-    params.cache_ram_mib = params.n_ctx_checkpoints = 0
-    params.cache_prompt = params.cache_idle_slots = params.warmup = params.ui = False
-    params.verbosity = -1
-    if draft_len:
-        params.speculative.types = [xlc.common_speculative_type.COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE]
-        params.speculative.ngram_simple.size_n = _NGRAM
-        params.speculative.ngram_simple.size_m = draft_len
-    return params
+def _asked(model: Model, draft_len: int) -> dict[str, Any]:
+    """What a server is asked for, to run the model as the target does."""
+    given = model.target.caps.settings
+    return {
+        "path": str(model.path),
+        "n_ctx": model.target.caps.max_length + MAX_ROWS,  # as the target has it; a text ends a token before that
+        "ubatch": int(given["ubatch"]),
+        "threads": int(given["threads"]),
+        "layers": _layers(given),
+        "draft_len": draft_len,
+        **{name: given[name] for name in ("cache", "flash_attention", "repack")},
+    }
 
 
 def _layers(given: Mapping[str, str]) -> int:
