@@ -26,7 +26,7 @@ from surefoot.lab.records import Pair, Reference
 USAGE, NOT_ELIGIBLE = 2, 3
 TOY = ("--runtime", "toy", "--set", "runtime.vocab_size=258", "--set", "runtime.order=1",
        "--set", "runtime.max_length=4096", "--raw")  # fmt: skip
-SMALL = (*TOY, "--workloads", "chat,question", "--tokens", "16", "--arm", "ngram", "--arm", "off", "--pairs", "3")
+SMALL = (*TOY, "--workloads", "chat,question", "--tokens", "64", "--arm", "ngram", "--arm", "off", "--pairs", "3")
 PAIRS = 2 * 1 * 2 * 3
 
 
@@ -56,8 +56,8 @@ def test_the_table_says_what_was_measured_and_what_is_doubtful(whole: tuple[Done
         assert word in head
     rows = [line.split() for line in lines if line.startswith(("chat ", "question "))]
     assert [row[:3] for row in rows] == [
-        ["chat", "16", "ngram/additive"], ["chat", "16", "off"],
-        ["question", "16", "ngram/additive"], ["question", "16", "off"],
+        ["chat", "64", "ngram/additive"], ["chat", "64", "off"],
+        ["question", "64", "ngram/additive"], ["question", "64", "off"],
     ]  # fmt: skip
     assert not [x for x in lines if ("average" in x and "load average" not in x) or x.startswith("all ")]
     assert all(line.endswith("no speed-up") for line in lines if line.startswith(("chat ", "question ")))
@@ -80,7 +80,7 @@ def test_the_record_holds_the_run(whole: tuple[Done, Path], tiny: Path) -> None:
     assert [pair.number for pair in loaded.pairs] == list(range(PAIRS))
     assert len(loaded.references) == 6
     assert {gate.name: gate.passed for gate in loaded.gates} == {"baseline": False, "lossless": True}
-    assert all(pair.same_ids and pair.off.n_output == 16 and pair.off.steps for pair in loaded.pairs)
+    assert all(pair.same_ids and pair.off.n_output == 64 and pair.off.steps for pair in loaded.pairs)
     assert {use.workload for use in loaded.run.prompts} == {"chat", "question"}
     assert len(loaded.run.prompts) == 6
 
