@@ -12,6 +12,7 @@ import pytest
 from simulated_machine import ALONE, Machine, bench
 
 from surefoot.lab.analysis import analyse
+from surefoot.lab.pace import by_depth, course
 from surefoot.lab.records import Conditions, Pair, Side
 from surefoot.lab.store import Loaded
 from surefoot.lab.validity import LIMITS, Validity, busy, examine, stalled
@@ -95,6 +96,20 @@ def test_the_collapsed_baseline_that_read_2_10_is_left_out(given: tuple[float, f
         assert [(finding.name, finding.pairs) for finding in found.findings] == [("throttled", (5,))]
         ratio = analyse(loaded).rows[0].ratio
         assert ratio is None or ratio.high < 1.1
+
+
+def test_a_text_that_two_arms_share_tells_of_the_machine_once() -> None:
+    """Counted twice it would halve the scatter between neighbours, and be held against itself."""
+    loaded = bench(Machine(3, jitter=0.025), arms=2)
+    once = [pair for pair in loaded.pairs if not pair.shared]
+    depth = by_depth(loaded.run, loaded.references, loaded.pairs)
+    assert depth == by_depth(loaded.run, loaded.references, once)
+    told = course(once, depth, once, 0.1)
+    shared = course(loaded.pairs, depth, loaded.pairs, 0.1)
+    assert len(once) < len(loaded.pairs)
+    assert shared.noise == pytest.approx(told.noise, rel=0.05)
+    for pair in loaded.pairs:
+        assert shared.expected[pair.number] == pytest.approx(told.expected[pair.measured], abs=0.005)
 
 
 def test_a_band_that_was_given_is_the_band() -> None:
