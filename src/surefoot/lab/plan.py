@@ -120,7 +120,7 @@ def _numbered(pairs: Sequence[Planned], start: int) -> list[Planned]:
 
 
 def _share(before: Planned | None, pair: Planned) -> bool:
-    """Whether plain decoding of the same prompt ends one pair and begins the next; within a turn that is another arm."""
+    """Whether plain decoding of a prompt ends one pair and begins the next; within a turn that is another arm."""
     if before is None or (before.first, pair.first) != ("on", "off"):
         return False
     return (before.prompt, before.budget) == (pair.prompt, pair.budget)
