@@ -420,10 +420,46 @@ def test_a_wrong_sweep_costs_a_round_or_two_more_than_the_floor_even_against_tra
             assert world.on_s <= 1.01 * world.off_s + 2.5 * world.worst_round_s
 
 
-def test_on_the_clock_the_rows_double_at_the_most() -> None:
+STAIRS = fit_curve(published({1: 1.0, **dict.fromkeys((2, 3, 4), 4.5), **dict.fromkeys(range(5, 9), 4.6)}, 0))
+
+
+def test_on_the_clock_rows_that_pay_are_found_behind_rows_that_do_not() -> None:
+    """Two to four rows cost 4.5 plain rounds and lose even if all hold; eight cost little more and win."""
+    world = World(GoodputPolicy(TIMED, STAIRS), STAIRS)
+    for _ in range(300):
+        world.round(7, 0.0, accepting("right", 7))
+    assert world.on_s < 0.8 * world.off_s
+
+
+@pytest.mark.parametrize("share", [0.005, 0.02, 0.05])
+def test_a_lookup_whose_long_matches_hold_is_asked_although_most_are_short_and_do_not(share: float) -> None:
+    """Asked at each token: most find a short match that does not hold, and each 15th a copy of ten tokens."""
+    steps = fit_curve(published({rows: 1.0 + 0.1 * (rows - 1) for rows in range(1, 18)}, 0))
+    trace = text([right(10, 10, 8) if at % 15 == 14 else right(10, 0, 2) for at in range(1500)])
+    cost = DraftCost(fixed_s=share * steps.direct_s(1, 0))
+    found = replay(trace, GoodputPolicy(TIMED, steps), steps, cost).rounds
+    copies = [each for each in found if each.match_len == 8]
+    assert len(copies) > 80
+    assert np.mean(lengths(copies[-40:])) > 9
+
+
+def test_a_lookup_that_never_finds_what_holds_is_asked_no_more_and_reopened_by_probes() -> None:
+    flat = fit_curve(published({rows: 1.0 + 0.1 * (rows - 1) for rows in range(1, 18)}, 0))
+    world = World(GoodputPolicy(TIMED, flat), flat)
+    for _ in range(600):
+        world.round(10, 0.05, accepting("wrong", 10))
+    assert world.keeps_the_floor()
+    assert sum(each.drafted > 0 for each in world.rounds[300:]) < 60
+    before = len(world.rounds)
+    for _ in range(600):
+        world.round(10, 0.05, accepting("right", 10))
+    assert np.mean(lengths(world.rounds[before + 300 :])) > 8
+
+
+def test_on_the_clock_there_are_eight_rows_at_first_and_then_double_at_the_most() -> None:
     flat = fit_curve(published(dict.fromkeys(range(1, 18), 0.04), 0))
     rounds = replay(text([right()] * 300), GoodputPolicy(TIMED, flat), flat).rounds
-    widest = 1
+    widest = 4
     for each in rounds:
         assert each.rows <= 2 * widest
         widest = max(widest, each.rows)
