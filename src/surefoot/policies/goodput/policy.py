@@ -35,8 +35,8 @@ takes no more."""
 
 FOUND_MEMORY = 0.95
 FOUND_START = 0.1
-"""chosen: what asking was worth is the mean of about the last 20 proposals; the first are worth a tenth of a plain round
-each, more than any lookup takes."""
+"""chosen: what asking was worth is the mean of about the last 20 proposals; the first are worth a tenth of a plain
+round each, more than any lookup takes."""
 
 CAUTION = 0.25
 """Source: J. L. Kelly, Bell System Technical Journal 35:917, 1956: who may lose no more than a purse grows it fastest
