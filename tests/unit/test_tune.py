@@ -356,6 +356,7 @@ def test_rows_that_depend_on_their_block_end_it_and_are_remembered(tmp_path: Pat
         patch.setattr(row_gate, "gather", lambda *given, **options: bad)
         with pytest.raises(NotEligible, match="drafts would change the text here"):
             tuned(machine, tmp_path)
+    assert list((tmp_path / "cache").rglob("*.jsonl")) == []
     model = machine.model(tmp_path)
     owner = plans.owner_of(model.files, model.target.caps, model.config)
     kept = plans.find(owner, "auto", tmp_path / "cache")

@@ -9,6 +9,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -195,6 +196,7 @@ class PriceTable:
         return seconds
 
 
+@cache
 def rank_below(n: int) -> int:
     """k, such that the kth smallest and the kth largest of n samples enclose the median at `LEVEL`; 0 for too few.
 
@@ -212,10 +214,23 @@ def point(rows: int, depth: int, samples_s: Sequence[float]) -> Point:
     if not samples_s or not all(math.isfinite(each) and each > 0 for each in samples_s):
         raise ConfigError(f"{rows} rows at {depth} tokens: samples must be positive seconds; got {list(samples_s)!r}")
     ordered = sorted(samples_s)
-    median, k = float(np.median(ordered)), rank_below(len(ordered))
-    low, high = (ordered[k - 1], ordered[-k]) if k else (ordered[0], ordered[-1])
-    error = max(NOISE, math.log(high / low) / 2 / 1.96)
-    return Point(rows, depth, median, low, high, error, tuple(samples_s))
+    low, high = _ends(ordered)
+    return Point(rows, depth, float(np.median(ordered)), low, high, _error(low, high), tuple(samples_s))
+
+
+def median_error(samples: Sequence[float]) -> float:
+    """One standard deviation of the median of the samples, as a share of it; they are positive."""
+    return _error(*_ends(sorted(samples)))
+
+
+def _ends(ordered: Sequence[float]) -> tuple[float, float]:
+    """The interval of the median; where there are too few samples for one, the least and the largest."""
+    k = rank_below(len(ordered))
+    return (ordered[k - 1], ordered[-k]) if k else (ordered[0], ordered[-1])
+
+
+def _error(low: float, high: float) -> float:
+    return max(NOISE, math.log(high / low) / 2 / 1.96)
 
 
 def published(medians_s: Mapping[int, float], depth: int, error: float = NOISE) -> tuple[Point, ...]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 
 import numpy as np
 
-from surefoot.core.cost import CostCurve, RowCost, point
+from surefoot.core.cost import CostCurve, RowCost, median_error
 
 ENOUGH = 6
 """Source: W. R. Thompson, 1936: fewer than six values have no 95 % interval of their median."""
@@ -53,24 +52,33 @@ def reestimated(curve: CostCurve, served: Sequence[Served]) -> CostCurve:
             by_width.setdefault(each.width, []).append(each)
     known = {width: each for width, each in by_width.items() if len(each) >= ENOUGH}
     hosts = [each.host_s for each in served if each.host_s > 0]
-    host_s = median(hosts) if len(hosts) >= ENOUGH else curve.host_s
+    host_s = _middle(hosts) if len(hosts) >= ENOUGH else curve.host_s
     if not by_width:
         return replace(curve, host_s=host_s)
     widths = sorted(by_width)
-    ratios = {
-        width: [each.extend_s / curve.direct_s(width, each.depth) for each in rounds]
-        for width, rounds in by_width.items()
-    }
-    logs = {width: math.log(median(ratios[width])) for width in widths}
-    usual = median(logs[width] for width in known) if known else 0.0
+    ratios = {width: _ratios(curve, width, by_width[width]) for width in widths}
+    logs = {width: math.log(_middle(ratios[width])) for width in widths}
+    usual = _middle([logs[width] for width in known]) if known else 0.0
     paces = [usual + (logs[width] - usual) * _belief(len(by_width[width])) for width in widths]
     lines: dict[int, RowCost] = {}
-    for line in curve.lines:
-        pace = math.exp(float(np.interp(line.rows, widths, paces)))
-        lines[line.rows] = replace(line, base_s=line.base_s * pace, slope_s=line.slope_s * pace)
+    for line, log in zip(curve.lines, np.interp(curve.rows, widths, paces).tolist(), strict=True):
+        pace = math.exp(log)
+        lines[line.rows] = RowCost(line.rows, line.base_s * pace, line.slope_s * pace, line.error)
     lines |= {width: _served_line(curve, width, each, ratios[width]) for width, each in known.items()}
     n_served = curve.served + sum(map(len, known.values()))
     return replace(curve, lines=tuple(lines[rows] for rows in sorted(lines)), host_s=host_s, served=n_served)
+
+
+def _ratios(curve: CostCurve, width: int, served: Sequence[Served]) -> list[float]:
+    """How many times slower than the curve each of these rounds was, all of one row count."""
+    below, above = curve.around(width)
+    return [each.extend_s / max(below.at(each.depth), above.at(each.depth)) for each in served]
+
+
+def _middle(values: Sequence[float]) -> float:
+    """The median of a few numbers: this runs behind a forward, where each call of a library costs some microseconds."""
+    ordered, half = sorted(values), len(values) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def _belief(n: int) -> float:
@@ -80,13 +88,13 @@ def _belief(n: int) -> float:
 
 def _served_line(curve: CostCurve, width: int, served: Sequence[Served], ratios: Sequence[float]) -> RowCost:
     """The line of one row count, from its own rounds. ratios: how many times slower than the curve they were."""
-    old = min((line for line in curve.lines if line.rows >= width), key=lambda line: line.rows)
-    pace = median(ratios)
-    error = point(width, served[0].depth, ratios).error
+    old = curve.around(width)[1]
+    pace = _middle(ratios)
+    error = median_error(ratios)
     own = _resistant_line(served)
     if own is not None:
         return RowCost(width, own[0], own[1], error)
-    depth = int(median(each.depth for each in served))
+    depth = int(_middle([each.depth for each in served]))
     level, slope = curve.direct_s(width, depth) * pace, old.slope_s * pace
     return RowCost(width, level - slope * depth, slope, error)
 
@@ -101,10 +109,10 @@ def _resistant_line(served: Sequence[Served]) -> tuple[float, float] | None:
     if len(ordered) < FOR_A_SLOPE:
         return None
     left, right = ordered[:third], ordered[-third:]
-    x_left, x_right = (median(each.depth for each in part) for part in (left, right))
-    y_left, y_right = (median(each.extend_s for each in part) for part in (left, right))
+    x_left, x_right = (_middle([each.depth for each in part]) for part in (left, right))
+    y_left, y_right = (_middle([each.extend_s for each in part]) for part in (left, right))
     if x_right < max(WIDE * x_left, x_left + FAR):
         return None
     slope = max(0.0, (y_right - y_left) / (x_right - x_left))
-    base = median(each.extend_s - slope * each.depth for each in ordered)
+    base = _middle([each.extend_s - slope * each.depth for each in ordered])
     return (base, slope) if base >= 0 and math.isfinite(slope) else None

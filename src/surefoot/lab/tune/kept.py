@@ -115,6 +115,10 @@ class Kept:
                     samples_to.write_bytes(content.read() + _line({"kind": "seconds", **took}))
             except OSError as error:
                 raise ConfigError(f"the samples {samples_to} cannot be written: {error.strerror or error}") from error
+        self.drop()
+
+    def drop(self) -> None:
+        """Nothing; the file is gone, and so is what it held."""
         self.close()
         self.path.unlink(missing_ok=True)
 

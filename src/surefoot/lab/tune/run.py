@@ -143,6 +143,7 @@ def tune(
     rows = _rows(model, size, world, kept, before)
     tried = world.clock()
     if rows.row_class == "row-dependent":
+        kept.drop()
         _refuse_rows(model, rows, world, cache_dir)
     watch = world.watch()
     watch.start()

@@ -34,8 +34,8 @@ asked for that draft, which is cut afterwards, when the match is known. It is al
 takes no more."""
 
 FOUND_MEMORY = 0.95
-FOUND_START = 0.1
-"""chosen: what asking was worth is the mean of about the last 20 proposals; the first are worth a tenth of a plain
+FOUND_START = 0.2
+"""chosen: what asking was worth is the mean of about the last 20 proposals; the first are worth a fifth of a plain
 round each, more than any lookup takes."""
 
 CAUTION = 0.25
@@ -240,7 +240,7 @@ class GoodputPolicy:
         return self._cap if self._observed is None else min(self._cap, self._observed.reach)
 
     def _purse_s(self) -> float:
-        return self._ledger.purse_s(max(self._costs), self._scale)
+        return self._ledger.purse_s(self._worst_s, self._scale)
 
     def _follow(self, round: Round) -> None:
         """What became of every draft that is still being followed; the newest tells whether the text follows it."""
@@ -279,9 +279,9 @@ class GoodputPolicy:
     def _correct(self, observed: Observed, round: Round) -> None:
         """Let served rounds override the sweep, and the drafter's own time what was said of it."""
         expected_s = self._costs[min(round.evaluated, self._cap)] - self._host_s
-        observed.draft.learn(self._asked, round.drafted, round.draft_s)
-        self._ask_s, self._token_s = observed.draft.line() or (self._ask_s, self._token_s)
-        curve = observed.learn(round, expected_s)
+        curve = observed.learn(round, self._asked, expected_s)
+        if observed.digested:
+            self._ask_s, self._token_s = observed.draft.line() or (self._ask_s, self._token_s)
         if curve is not None:
             self._calibrated = self._calibrated or observed.told
             self._use(curve)
@@ -302,7 +302,7 @@ class GoodputPolicy:
             return
         self._depth = depth
         self._costs = [forward_s + self._host_s for forward_s in self._table.at(depth)[: self._cap + 1]]
-        self._plain_s = self._costs[0]
+        self._plain_s, self._worst_s = self._costs[0], max(self._costs)
         self._scale = self._plain_s / (self._swept.lines[0].at(depth) + self._swept.host_s)
         self._worth_s = min(1.0, self._paid / self._got) * self._plain_s
 
