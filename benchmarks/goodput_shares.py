@@ -38,7 +38,7 @@ CURVES = (
     "ov-stateful-fp32-smol-200", "ov-stateful-int8-smol-200", "ort-fp32-smol-200", "torch-fp32-smol135m-200",
     "torch-int8-smol135m-200", "torch-bf16-smol135m-200", "llama-F16-smol-200", "llama-Q8_0-smol-200",
 )  # fmt: skip
-LENGTHS = (0, 1, 2, 3, 5, 7, 10, 15)
+LENGTHS = tuple(range(17))
 SPLIT = ("goodput", "best length by the text", "best length by the match", "best length by the match and the streak")
 Maker = Callable[[CostCurve], Policy]
 
@@ -109,6 +109,8 @@ def of_workload(texts: list[Trace], curve: CostCurve) -> dict[str, float]:
     found = {f"fixed {k}": seconds(texts, curve, lambda c, k=k: fixed.FixedPolicy(fixed.Options(k))) for k in LENGTHS}
     found["additive"] = seconds(texts, curve, lambda c: additive.AdditivePolicy(additive.Options()))
     found["goodput"] = seconds(texts, curve, own)
+    timed = goodput.Options(reproducible=False)
+    found["goodput on the clock"] = seconds(texts, curve, lambda curve: goodput.GoodputPolicy(timed, curve))
     with changed(goodput, "CAUTION", 0.0):
         found["goodput without caution"] = seconds(texts, curve, own)
         with changed(Ledger, "purse_s", lambda *_: 1e9):

@@ -373,6 +373,12 @@ def test_what_this_model_cannot_do(
     assert not record.exists()
 
 
+def test_where_the_record_goes_is_looked_at_before_the_model(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("keep")
+    assert_refused(accept(tmp_path / "no-model", "--out", tmp_path / "mine"), USAGE, "is there already")
+    assert (tmp_path / "mine").read_text() == "keep"
+
+
 def test_a_record_of_a_bench_is_no_record_of_this_command(tiny: Path, tmp_path: Path) -> None:
     record = tmp_path / "bench.jsonl"
     options = (*TOY, "--workloads", "chat", "--tokens", "8", "--arm", "off", "--pairs", "1", "--out", record)

@@ -302,6 +302,12 @@ def test_a_record_in_the_way_is_left_alone(tiny: Path, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
+def test_where_the_record_goes_is_looked_at_before_the_model(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("keep")
+    assert_refused(bench(tmp_path / "no-model", "--out", tmp_path / "mine"), USAGE, "is there already")
+    assert_refused(bench(tmp_path / "no-model", "--out", tmp_path / "none" / "new"), USAGE, "is no folder")
+
+
 def test_a_runtime_that_fails_leaves_what_was_measured(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

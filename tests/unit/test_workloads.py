@@ -25,7 +25,8 @@ def test_our_own_prompts_are_enough_of_each_kind() -> None:
     prompts = own()
     assert prompts.workloads == KINDS
     measured = Counter(prompt.workload for prompt in prompts.prompts if not prompt.tuning)
-    assert min(measured.values()) >= 7  # an interval counts prompts, not pairs: of six it would go from the least to the largest
+    # An interval counts prompts, not pairs, and that of six goes from the least to the largest.
+    assert min(measured.values()) >= 7
     for workload in KINDS:
         assert len(tuning(prompts, workload)) >= 2
         lengths = [len(str(prompt.content)) for prompt in select(prompts, [workload])]

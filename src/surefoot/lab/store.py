@@ -48,6 +48,21 @@ def load(path: Path) -> Loaded:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
 
 
+def check_new(path: Path) -> None:
+    """Nothing, where a record can be made there; asked before minutes of preparation.
+
+    Raises: ConfigError when something is there already, or no folder for it.
+    """
+    if path.exists():
+        raise _taken(path)
+    if not path.parent.is_dir():
+        raise ConfigError(f"{path} cannot be made: {path.parent} is no folder")
+
+
+def _taken(path: Path) -> ConfigError:
+    return ConfigError(f"{path} is there already: resume that run, or give another file name")
+
+
 class Store:
     """A record file open for appending; holds its lock until `close`.
 
@@ -68,7 +83,7 @@ class Store:
         try:
             file = io.FileIO(path, "x+")
         except FileExistsError as error:
-            raise ConfigError(f"{path} is there already: resume that run, or give another file name") from error
+            raise _taken(path) from error
         except OSError as error:
             raise ConfigError(f"{path} cannot be made: {error.strerror}") from error
         store = cls(AppendFile(file, path), Loaded(run, (), (), (), (), None, False))

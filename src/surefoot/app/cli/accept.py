@@ -137,12 +137,14 @@ def _add_record(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace, context: Context) -> int:
     """The exit code, once the tables are printed."""
     from surefoot.app.cli import accept_prepare, accept_worth, bench_prepare
-    from surefoot.lab.store import Store
+    from surefoot.lab.store import Store, check_new
 
     accept_worth.check(args)
     if args.shown is not None:
         return _show(args, context)
     if args.resume is None:
+        if args.out is not None:
+            check_new(args.out)
         prepared = accept_prepare.prepare(args, context, options.repeated(context.arguments))
         path = args.out or bench_prepare.new_path(prepared.run, "accept")
         with Store.create(path, prepared.run) as store:

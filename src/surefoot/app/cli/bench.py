@@ -95,10 +95,12 @@ def _add_record(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace, context: Context) -> int:
     """The exit code, once the table is printed."""
     from surefoot.app.cli import bench_prepare
-    from surefoot.lab.store import Store
+    from surefoot.lab.store import Store, check_new
 
     limit_s = None if args.time_limit is None else options.seconds(args.time_limit)
     if args.resume is None:
+        if args.out is not None:
+            check_new(args.out)
         prepared = bench_prepare.prepare(args, context, options.repeated(context.arguments))
         path = args.out or bench_prepare.new_path(prepared.run)
         with Store.create(path, prepared.run) as store:
