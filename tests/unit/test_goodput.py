@@ -420,6 +420,17 @@ def test_a_wrong_sweep_costs_a_round_or_two_more_than_the_floor_even_against_tra
             assert world.on_s <= 1.01 * world.off_s + 2.5 * world.worst_round_s
 
 
+@pytest.mark.parametrize("options", [PLAN, TIMED], ids=["reproducible", "timed"])
+def test_lengths_go_by_the_depth_of_the_context(options: Options) -> None:
+    """Eight rows bring eight tokens: at the beginning for 1.2 plain rounds, at 1,000 tokens for nine."""
+    steep = fit_curve([*published({1: 1.0, 8: 1.2}, 0), *published({1: 1.0, 8: 9.0}, 1000)])
+    for depth, pays in ((0, True), (1000, False)):
+        world = World(GoodputPolicy(options, steep), steep, depth=depth)
+        for _ in range(20):
+            world.round(7, 0.0, accepting("right", 7))
+        assert (max(lengths(world.rounds)) > 0) == pays
+
+
 STAIRS = fit_curve(published({1: 1.0, **dict.fromkeys((2, 3, 4), 4.5), **dict.fromkeys(range(5, 9), 4.6)}, 0))
 
 
